@@ -1,4 +1,4 @@
-//! Operations that are called by a path that names their tensor's precision.
+//! Operations that are called by a path that names their tensor's precision, or by raw names.
 
 use super::*;
 
@@ -12,6 +12,13 @@ fn by_paths(x: &T, w: &T) -> Result<T> {
 }
 
 #[autocast(f16)]
+fn by_raw_names(x: &T, r#type: &T) -> Result<T> {
+    let h = x.r#matmul(r#type)?;
+    let r#gen = |h: &T| h.r#matmul(r#type)?.abs();
+    r#gen(&h.to()?)?.r#add(x)?.relu()?.r#log_softmax(-1)
+}
+
+#[autocast(f16)]
 fn by_methods(x: &T, w: &T) -> Result<T> {
     x.matmul(w)?.matmul(w)?.abs()?.add(x)?.relu()?.log_softmax(-1)
 }
@@ -19,6 +26,8 @@ fn by_methods(x: &T, w: &T) -> Result<T> {
 #[test]
 fn the_precision_in_a_path_is_that_of_the_region() -> Result<()> {
     let (x, w) = (super::random([4, 4])?, super::random([4, 4])?);
-    assert_eq!(by_paths(&x, &w)?.to_vec()?, by_methods(&x, &w)?.to_vec()?);
+    let by_methods = by_methods(&x, &w)?.to_vec()?;
+    assert_eq!(by_paths(&x, &w)?.to_vec()?, by_methods);
+    assert_eq!(by_raw_names(&x, &w)?.to_vec()?, by_methods);
     Ok(())
 }

@@ -1,6 +1,8 @@
-//! Parentheses that what stands around them needs: a region may put the expression where nothing does.
+//! Parentheses that what stands around them needs: a region may put the expression where nothing does. And names that need
+//! not be written raw.
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use syn::ext::IdentExt;
 use syn::token::Paren;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Block, Expr, ExprParen, LocalInit, MacroDelimiter, Signature, Type, TypeParen};
@@ -35,7 +37,11 @@ impl VisitMut for Grouped {
                 enclose_field(&mut call.func);
                 call.args.iter_mut().for_each(bare);
             }
-            Expr::MethodCall(call) => call.args.iter_mut().for_each(bare),
+            Expr::MethodCall(call) => {
+                plain(&mut call.method);
+                call.args.iter_mut().for_each(bare);
+            }
+            Expr::Path(path) => path.path.segments.iter_mut().skip(1).for_each(|segment| plain(&mut segment.ident)),
             // A `<` behind it would begin its arguments.
             Expr::Cast(cast) => enclose_type(&mut cast.ty),
             _ => {}
@@ -57,6 +63,14 @@ impl VisitMut for Grouped {
             enclose_type(ty);
         }
         visit_mut::visit_type_mut(self, ty);
+    }
+}
+
+/// Writes a name as that of an operation is written, if it need not be raw: `x.r#matmul(w)`.
+fn plain(name: &mut Ident) {
+    let written = name.unraw();
+    if written != *name && written != "gen" && syn::parse_str::<Ident>(&written.to_string()).is_ok() {
+        *name = written;
     }
 }
 
