@@ -1,8 +1,10 @@
-//! Generic and asynchronous functions, closures, chains and arrays.
+//! Generic and asynchronous functions, futures, closures, chains and arrays, and types that somebody's trait has.
 
-use super::T;
+use super::{T, bits, random};
 use amp::nn::*;
 use amp::prelude::*;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 #[autocast(P)]
 fn generic<P: AutocastPrecision, F>(x: &T, w: &T, f: F) -> Result<(T, usize)>
@@ -81,4 +83,68 @@ fn gen2<P: AutocastPrecision, M: Module>(
     let mut v = vec![(z.clone(), y.relu()?)];
     v.push((y.exp()?, x.matmul(w)?));
     Ok(v)
+}
+
+#[autocast(f16)]
+fn future<'a>(x: &'a T, w: &'a T, early: bool) -> impl Future<Output = Result<(T, usize)>> + 'a {
+    async move {
+        let h = x.matmul(w)?;
+        if early {
+            return Ok((h, 1));
+        }
+        Ok((h.relu()?, 2))
+    }
+}
+
+struct Net {
+    w: T,
+}
+
+trait Layer {
+    type Output;
+    type Out;
+    fn run(&self, x: &T) -> Self::Output;
+    fn pair(&self, x: &T) -> Result<(<Self as Layer>::Out, usize)>;
+    fn later<'a>(&'a self, x: &'a T, on: bool) -> Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
+}
+
+impl Layer for Net {
+    type Output = Result<T>;
+    type Out = T;
+
+    #[autocast(f16)]
+    fn run(&self, x: &T) -> <Self as Layer>::Output {
+        x.matmul(&self.w)
+    }
+
+    #[autocast(f16)]
+    fn pair(&self, x: &T) -> Result<(<Self as Layer>::Out, usize)> {
+        Ok((x.matmul(&self.w)?, 1))
+    }
+
+    #[autocast(f16)]
+    fn later<'a>(&'a self, x: &'a T, on: bool) -> Pin<Box<dyn Future<Output = Result<T>> + 'a>> {
+        match on {
+            true => Box::pin(async move { x.matmul(&self.w) }),
+            false => Box::pin(async move { x.exp() }),
+        }
+    }
+}
+
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("nothing to wait for"),
+    }
+}
+
+#[test]
+fn what_futures_and_traits_declare_is_widened() -> Result<()> {
+    let (x, net) = (random([4, 4])?, Net { w: random([4, 4])? });
+    let product = bits(&x.to::<F16>()?.matmul(&net.w.to::<F16>()?)?.to()?);
+    assert_eq!(bits(&now(future(&x, &net.w, true))?.0), product);
+    assert_eq!(bits(&now(net.later(&x, true))?), product);
+    assert_eq!(bits(&net.run(&x)?), product);
+    assert_eq!(bits(&net.pair(&x)?.0), product);
+    Ok(())
 }

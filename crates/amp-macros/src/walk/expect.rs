@@ -25,6 +25,8 @@ pub(crate) enum Expect {
     Items(Box<Expect>),
     /// A closure that returns such.
     Function(Box<Expect>),
+    /// An async block that ends in such.
+    Future(Box<Expect>),
 }
 
 impl Expect {
@@ -42,6 +44,7 @@ impl Expect {
             ty if let Some(item) = item_of(ty).map(|item| Self::of_type(item, param)).filter(Self::wants_f32) => {
                 Self::Items(Box::new(item))
             }
+            ty if let Some(output) = output_of(ty) => Self::Future(Box::new(Self::of_type(output, param))),
             ty if is_object(ty) => Self::Object,
             Type::ImplTrait(_) => match result_of(ty).map(|result| Self::of_type(result, param)) {
                 Some(result) => Self::Function(Box::new(result)),
@@ -103,7 +106,7 @@ impl Expect {
             Self::Prec(prec) => *prec == Prec::F32,
             Self::Tuple(parts) => parts.iter().any(Self::wants_f32),
             Self::Named(_) => true,
-            Self::Nothing | Self::Open | Self::Object | Self::Items(_) | Self::Function(_) => false,
+            Self::Nothing | Self::Open | Self::Object | Self::Items(_) | Self::Function(_) | Self::Future(_) => false,
         }
     }
 
@@ -217,13 +220,22 @@ fn is_object(ty: &Type) -> bool {
 
 /// What the iterator gives that this type stands for: `impl Iterator<Item = Tensor<F32>>`, `Box<dyn Iterator<Item = ..>>`.
 fn item_of(ty: &Type) -> Option<&Type> {
+    associated(ty, |name| name.ends_with("Iterator") && name != "IntoIterator", "Item")
+}
+
+/// What the future gives that this type stands for: `impl Future<Output = Tensor<F32>>`, `Pin<Box<dyn Future<Output = ..>>>`.
+fn output_of(ty: &Type) -> Option<&Type> {
+    associated(ty, |name| name == "Future", "Output")
+}
+
+/// The associated type of this name that a trait has among the bounds of a type.
+fn associated<'t>(ty: &'t Type, is_trait: fn(&str) -> bool, name: &str) -> Option<&'t Type> {
     bounds_of(ty)?.iter().find_map(|bound| {
         let TypeParamBound::Trait(bound) = bound else { return None };
-        let last = bound.path.segments.last()?;
-        let name = last.ident.to_string();
+        let last = bound.path.segments.last().filter(|last| is_trait(&last.ident.to_string()))?;
         let PathArguments::AngleBracketed(list) = &last.arguments else { return None };
-        list.args.iter().filter(|_| name.ends_with("Iterator") && name != "IntoIterator").find_map(|arg| match arg {
-            GenericArgument::AssocType(item) if item.ident == "Item" => Some(&item.ty),
+        list.args.iter().find_map(|arg| match arg {
+            GenericArgument::AssocType(item) if item.ident == name => Some(&item.ty),
             _ => None,
         })
     })
@@ -250,7 +262,7 @@ fn bounds_of(ty: &Type) -> Option<&Punctuated<TypeParamBound, Token![+]>> {
         Type::Paren(inner) => bounds_of(&inner.elem),
         Type::Group(inner) => bounds_of(&inner.elem),
         Type::Path(path) => {
-            let last = path.path.segments.last().filter(|last| last.ident == "Box")?;
+            let last = path.path.segments.last().filter(|last| last.ident == "Box" || last.ident == "Pin")?;
             type_arguments(last).next().and_then(bounds_of)
         }
         _ => None,
@@ -296,10 +308,10 @@ pub(super) fn names_container(ty: &Type) -> bool {
     }
 }
 
-/// A path without arguments that may be an alias of a tensor's type.
+/// A path without arguments that may be an alias of a tensor's type, or the type that somebody's trait has there.
 fn is_name(path: &TypePath, param: Option<&str>) -> bool {
-    let plain = path.qself.is_none() && path.path.segments.iter().all(|segment| segment.arguments.is_none());
-    plain
+    let plain = path.path.segments.iter().all(|segment| segment.arguments.is_none());
+    (plain || path.qself.is_some())
         && !path.path.is_ident("Self")
         && param.is_none_or(|param| !path.path.is_ident(param))
         && !matches!(Value::of_type(&Type::Path(path.clone()), param).prec, Prec::Other)

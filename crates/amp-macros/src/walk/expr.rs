@@ -127,7 +127,7 @@ impl Walker<'_> {
             Expr::Block(inner) if inner.label.is_some() => self.labelled_block(inner),
             Expr::Block(inner) => self.block(&mut inner.block, &Expect::Nothing),
             Expr::Unsafe(inner) => self.block(&mut inner.block, &Expect::Nothing),
-            Expr::Async(inner) => self.async_block(inner),
+            Expr::Async(inner) => self.async_block(inner, &Expect::Nothing),
             Expr::Closure(inner) => {
                 // Who calls it says what it returns.
                 let Value { flow, .. } = self.closure_into(inner, Expect::Open);
@@ -339,16 +339,16 @@ impl Walker<'_> {
         as_declared(value, expect)
     }
 
-    fn async_block(&mut self, block: &mut syn::ExprAsync) -> Value {
+    pub(super) fn async_block(&mut self, block: &mut syn::ExprAsync, expect: &Expect) -> Value {
         let node = self.fresh_id();
         self.steps.push(Step::Barrier(node));
-        let returns = std::mem::replace(&mut self.returns, Expect::Nothing);
+        let returns = std::mem::replace(&mut self.returns, expect.clone());
         let before = self.flows.enter_body();
-        let value = self.block(&mut block.block, &Expect::Nothing);
+        let value = self.block(&mut block.block, expect);
         self.flows.merge(vec![before]);
         self.returns = returns;
         self.steps.pop();
-        value
+        as_declared(value, expect)
     }
 
     /// Binds a closure's parameter.
