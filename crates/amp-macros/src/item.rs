@@ -5,12 +5,12 @@ use crate::error::spanned;
 use crate::parens;
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
-use syn::parse::{Parse, ParseStream};
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::token::Brace;
 use syn::{
-    Attribute, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Token, Type, TypeParamBound, Visibility,
-    WherePredicate,
+    AttrStyle, Attribute, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Token, Type, TypeParamBound,
+    Visibility, WherePredicate,
 };
 
 /// Where the attribute belongs.
@@ -50,9 +50,18 @@ impl Parse for Function {
                 "put it on the implementations of this method",
             ));
         }
-        let body = body(input)?;
-        Ok(Self { attrs, vis, default, sig, body })
+        let (inner, body) = without_attributes(body(input)?);
+        Ok(Self { attrs: attrs.into_iter().chain(inner).collect(), vis, default, sig, body })
     }
+}
+
+/// The attributes that a body begins with, written as those of the function, which is what they are, and the rest of it.
+fn without_attributes(body: Group) -> (Vec<Attribute>, Group) {
+    let parse = |input: ParseStream| Ok((Attribute::parse_inner(input)?, input.parse::<TokenStream>()?));
+    let Ok((attrs, rest)) = parse.parse2(body.stream()) else { return (Vec::new(), body) };
+    let mut bare = Group::new(body.delimiter(), rest);
+    bare.set_span(body.span());
+    (attrs.into_iter().map(|attr| Attribute { style: AttrStyle::Outer, ..attr }).collect(), bare)
 }
 
 /// The body of a function; what `macro_rules` was given as a block stands in delimiters that nobody has written.
@@ -251,8 +260,31 @@ pub(crate) fn rejected(error: &Error, item: TokenStream) -> TokenStream {
 
 #[cfg(test)]
 mod tests {
-    use super::rejected_expression;
+    use super::{Function, rejected_expression};
     use quote::quote;
+
+    #[test]
+    fn attributes_in_a_body_are_those_of_the_function() {
+        let function: Function = syn::parse_quote!(
+            #[inline]
+            fn f() {
+                #![allow(dead_code)]
+                //! Text.
+                #[allow(unused)]
+                let x = 3;
+            }
+        );
+        let outside = quote!(
+            #[inline]
+            #[allow(dead_code)]
+            #[doc = r" Text."]
+            fn f() {
+                #[allow(unused)]
+                let x = 3;
+            }
+        );
+        assert_eq!(function.original().to_string(), outside.to_string());
+    }
 
     #[test]
     fn expressions_are_told_from_items() {

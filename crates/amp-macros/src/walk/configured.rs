@@ -1,4 +1,4 @@
-//! Code that stands under `#[cfg(..)]`: it may not be there, and only the compiler knows.
+//! Code that stands under attributes: under `#[cfg(..)]` it may not be there, and only the compiler knows.
 
 use super::{Expect, Walker};
 use crate::error::Errors;
@@ -10,7 +10,8 @@ use syn::parse::{ParseStream, Parser};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Block, Expr, ExprBlock, Stmt};
 
-/// Puts every statement under `#[cfg(..)]` that declares nothing into a block of its own, which then stands under it.
+/// Puts every statement with attributes that declares nothing into a block of its own, which then has them: an expression that
+/// is written anew cannot.
 pub(super) fn enclose(block: &Block) -> Block {
     let mut block = block.clone();
     Enclosing.visit_block_mut(&mut block);
@@ -24,6 +25,8 @@ impl VisitMut for Enclosing {
         if let Stmt::Expr(_, semi) | Stmt::Macro(syn::StmtMacro { semi_token: semi, .. }) = stmt
             && let (semi, Some((attrs, stmts))) = (*semi, taken_apart(stmt))
         {
+            // What does not come back ends a block with its `;`.
+            let semi = semi.filter(|_| is_conditional(&attrs));
             let block = Block { brace_token: Default::default(), stmts };
             *stmt = Stmt::Expr(Expr::Block(ExprBlock { attrs, label: None, block }), semi);
         }
@@ -31,14 +34,14 @@ impl VisitMut for Enclosing {
     }
 }
 
-/// The attributes of a statement, and what stands under them, if it is there under a condition.
+/// The attributes of a statement, and what stands under them. To a macro, which may declare something, only conditions mean anything.
 fn taken_apart(stmt: &Stmt) -> Option<(Vec<Attribute>, Vec<Stmt>)> {
     if !begins_with_attribute(stmt) {
         return None;
     }
     let parse = |input: ParseStream<'_>| Ok((Attribute::parse_outer(input)?, Block::parse_within(input)?));
     let (attrs, stmts) = parse.parse2(stmt.to_token_stream()).ok()?;
-    is_conditional(&attrs).then_some((attrs, stmts))
+    (is_conditional(&attrs) || matches!(stmt, Stmt::Expr(..))).then_some((attrs, stmts))
 }
 
 /// Whether something may not be there: only what has an attribute may not.
