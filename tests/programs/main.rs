@@ -26,6 +26,7 @@ mod lints;
 mod lists;
 mod made;
 mod models;
+mod nested;
 mod numbered;
 mod numbers;
 mod objects;

@@ -118,6 +118,7 @@ fn walk_function(args: &Args, region: &Region, function: &Function, block: &Bloc
             region,
             rules: &args.rules,
             returns: &returns,
+            gives: &returns,
             declare: &|walker| walker.parameters(&function.sig),
         },
         block,

@@ -97,7 +97,8 @@ use proc_macro::TokenStream;
 ///   list or the map that it is put into, for all that is taken out of that. What was not F32 before the cast may be narrowed
 ///   again in the next pass of a loop (`h = h.matmul(w)?.to::<F32>()?`), to what it was. What
 ///   one's own functions hand on is not seen, nor F32 by another name in the type of a variable (`let h: Tensor<Full> = x.to()?`).
-/// - Code inside macros other than those of `std` is not seen.
+/// - Code inside macros other than those of `std` is not seen, nor that of a region within this one which has a `policy`: what it
+///   assigns to a variable from outside has that variable's precision.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
 ///   does, and `skip(softmax)` leaves its calls as written.
 /// - A free function that is imported under another name (`use amp::functional::softmax as soft`) is a function like any
@@ -116,7 +117,8 @@ use proc_macro::TokenStream;
 /// - What a field of one's own holds (`g(&self.half)`) is given as it is, and two such fields meet beside an operator where
 ///   they are borrowed: `&self.half + &self.wide`. What operations make of them meets anyhow: `self.half.relu()? + self.wide.abs()?`.
 /// - `model.load(..)` is an error in a region where its argument is a string, a variable or a parameter. A call whose argument
-///   is computed (`path.join("m")`) or a constant is not seen: weights that were narrowed before it are used again behind it.
+///   is computed (`path.join("m")`) or a constant is not seen, nor is a method of one's own that sets a parameter
+///   (`self.adapt()?`): weights that were narrowed before it are used again behind it.
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`
@@ -179,7 +181,8 @@ pub fn autocast(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs a block or an expression in mixed precision: `amp_region!(f16, { .. })`.
 ///
-/// Options are those of `#[autocast]` and come before the body. `?`, `return`, `break` and borrows keep their meaning.
+/// Options are those of `#[autocast]` and come before the body. `?`, `return`, `break` and borrows keep their meaning; what is
+/// returned is widened where the function declares F32.
 /// `amp_region!(f32, ..)` inside a region switches it off; what comes out of it is never narrowed again silently. Outside of a
 /// region its value has the precision that its last operation gives: `amp_region!(f16, { x.matmul(&w)? })` is F16, and
 /// `amp_region!(f16, { x.matmul(&w)? }).to::<F32>()?` widens it.

@@ -8,11 +8,12 @@ use crate::listed;
 use crate::parens;
 use crate::plan;
 use crate::rules::Rules;
+use crate::walk::nested::as_block;
 use crate::walk::{Context, Expect, Start, Walked, walk, walk_both};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
-use syn::{Block, Expr, Result, Stmt};
+use syn::{Block, Expr, Result};
 
 /// Parses what stands between the parentheses: options, then a block or an expression.
 pub(crate) fn parse(input: ParseStream) -> Result<(Args, Expr)> {
@@ -85,11 +86,7 @@ fn expand(input: TokenStream, policy: Rules) -> TokenStream {
         return quote!(#path! { [#private::region_with] { #forwarded } #body });
     }
     args.rules.add_policy(policy);
-    let block = match body {
-        Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block,
-        expr => Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(expr, None)] },
-    };
-    rewrite(&args, &block)
+    rewrite(&args, &as_block(body))
 }
 
 fn rewrite(args: &Args, block: &Block) -> TokenStream {
@@ -117,7 +114,9 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
 fn walk_region(args: &Args, block: &Block, tallies: bool) -> Walked {
     let cx = Context { host: args.host, param: None, tallies };
     let (region, rules) = (&args.region, &args.rules);
-    let start = Start { cx: &cx, region, rules, returns: &Expect::Nothing, declare: &|_| () };
+    // What is returned leaves for a type that only the compiler knows.
+    let (returns, gives) = (&Expect::Open, &Expect::Nothing);
+    let start = Start { cx: &cx, region, rules, returns, gives, declare: &|_| () };
     match &args.enabled {
         None => walk(&start, block),
         Some(enabled) => walk_both(&start, block, enabled),

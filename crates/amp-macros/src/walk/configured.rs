@@ -8,7 +8,7 @@ use crate::lattice::{Prec, Value};
 use quote::{ToTokens, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Block, Expr, ExprBlock, Stmt};
+use syn::{Attribute, Block, Expr, ExprBlock, Stmt, StmtMacro};
 
 /// Puts every statement with attributes that declares nothing into a block of its own, which then has them: an expression that
 /// is written anew cannot.
@@ -18,11 +18,26 @@ pub(super) fn enclose(block: &Block) -> Block {
     block
 }
 
+/// The same of what stands in a nested region.
+pub(super) fn enclose_in(body: &mut Expr) {
+    Enclosing.visit_expr_mut(body);
+}
+
 struct Enclosing;
 
 impl VisitMut for Enclosing {
+    fn visit_block_mut(&mut self, block: &mut Block) {
+        // A macro in braces that a block ends with is its value.
+        if let Some(last @ Stmt::Macro(StmtMacro { semi_token: None, .. })) = block.stmts.last_mut()
+            && let Ok(tail) = syn::parse2::<Expr>(last.to_token_stream())
+        {
+            *last = Stmt::Expr(tail, None);
+        }
+        visit_mut::visit_block_mut(self, block);
+    }
+
     fn visit_stmt_mut(&mut self, stmt: &mut Stmt) {
-        if let Stmt::Expr(_, semi) | Stmt::Macro(syn::StmtMacro { semi_token: semi, .. }) = stmt
+        if let Stmt::Expr(_, semi) | Stmt::Macro(StmtMacro { semi_token: semi, .. }) = stmt
             && let (semi, Some((attrs, stmts))) = (*semi, taken_apart(stmt))
         {
             // What does not come back ends a block with its `;`.

@@ -123,17 +123,17 @@ impl Walker<'_> {
     }
 
     /// One of two bodies, by a condition.
-    pub(super) fn switched(&mut self, enabled: &Expr, lower: (Block, Value), full: (Block, Value)) -> Expr {
+    pub(super) fn switched(&mut self, enabled: &Expr, lower: (Block, Value), full: (Block, Value)) -> (Value, Expr) {
         let ((mut lower, in_lower), (mut full, in_full)) = (lower, full);
         let arms = vec![
             Arm { value: in_lower, end: End::Block(&mut lower) },
             Arm { value: in_full, end: End::Block(&mut full) },
         ];
-        let (_, joined) = self.join(arms, &Expect::Open);
+        let (value, joined) = self.join(arms, &Expect::Open);
         let enabled = emit::scrutinee(enabled);
         let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
         self.finish_join(&mut expr, joined);
-        expr
+        (value, expr)
     }
 
     /// Makes the branches agree; tells what is left to do with all of them.

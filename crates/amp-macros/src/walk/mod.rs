@@ -33,7 +33,7 @@ mod makers;
 mod methods;
 mod module;
 mod names;
-mod nested;
+pub(crate) mod nested;
 mod operation;
 mod operator;
 mod path;
@@ -174,6 +174,8 @@ pub(crate) struct Start<'a> {
     pub(crate) region: &'a Region,
     pub(crate) rules: &'a Rules,
     pub(crate) returns: &'a Expect,
+    /// What the place of the body's value declares.
+    pub(crate) gives: &'a Expect,
     /// Declares parameters.
     pub(crate) declare: &'a dyn Fn(&mut Walker<'_>),
 }
@@ -191,7 +193,7 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
 pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walked {
     let (mut walker, lower, in_lower) = settle(start, body);
     let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
-    let body = walker.switched(enabled, (lower, in_lower), (full, in_full));
+    let (_, body) = walker.switched(enabled, (lower, in_lower), (full, in_full));
     walker.finish(Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(body, None)] })
 }
 
@@ -263,8 +265,7 @@ fn round<'a>(
     };
     let mut body = body.clone();
     (start.declare)(&mut walker);
-    let expect = start.returns.clone();
-    let value = walker.block(&mut body, &expect);
+    let value = walker.block(&mut body, start.gives);
     (walker, body, value)
 }
 

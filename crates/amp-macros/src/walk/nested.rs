@@ -1,9 +1,10 @@
 //! Macros in a body: nested regions, and macros whose arguments are plain expressions.
 
-use super::Walker;
+use super::{Expect, Walker, configured};
 use crate::args::{Args, Region};
 use crate::emit;
 use crate::error::at;
+use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::shape::Shape;
@@ -14,7 +15,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::token::Bracket;
-use syn::{Expr, ExprArray, Macro, Token};
+use syn::{Block, Expr, ExprArray, Macro, Stmt, Token};
 
 /// Macros that do not come back.
 const DIVERGING: &[&str] = &["panic", "unreachable", "todo", "unimplemented", "bail", "compile_error"];
@@ -113,8 +114,9 @@ impl Walker<'_> {
                 return (Value::never(), None);
             }
         };
-        // These need more than one expansion of the body: the region's own macro makes them.
-        if args.policy.is_some() || args.enabled.is_some() {
+        // Only the macro that the policy is knows its rules: what the region assigns to variables from outside is not seen.
+        if args.policy.is_some() {
+            self.named_in(&mac.tokens);
             let pinned = Pin::of_region(self.switches_off(&args.region));
             return (Value { pinned, ..Value::new(Prec::Unknown) }, None);
         }
@@ -127,7 +129,11 @@ impl Walker<'_> {
             ));
         }
         listed::check(&args, &body.to_token_stream(), &mut self.errors);
-        let inner = self.inside(&args, |walker| walker.region_body(&mut body));
+        configured::enclose_in(&mut body);
+        let inner = match &args.enabled {
+            Some(enabled) => self.switched_region(&args, enabled.clone(), &mut body),
+            None => self.inside(&args, args.region.clone(), |walker| walker.expr(&mut body)),
+        };
         let value = if self.switches_off(&args.region) { inner.pinned() } else { inner };
         self.nested = mac.path.get_ident().cloned();
         // What the compiler has to say of it begins where the user's macro does.
@@ -140,11 +146,36 @@ impl Walker<'_> {
         matches!(inner, Region::F32) && !matches!(self.region, Region::F32)
     }
 
-    fn region_body(&mut self, body: &mut Expr) -> Value {
-        self.expr(body)
+    /// Walks the body of a region that a condition switches on: once in its precision, and once in F32.
+    fn switched_region(&mut self, args: &Args, mut enabled: Expr, body: &mut Expr) -> Value {
+        self.expr(&mut enabled);
+        let (node, before) = (self.fresh_id(), self.flows.state());
+        let lower = self.walked_in(args, args.region.clone(), Step::Branch(node, 0), body.clone());
+        let (rows, errors) = (self.rows.len(), std::mem::take(&mut self.errors));
+        let lower_end = self.flows.state();
+        self.flows.resume(before);
+        let full = self.walked_in(args, Region::F32, Step::Branch(node, 1), body.clone());
+        self.flows.merge(vec![lower_end]);
+        // It is one region, and one plan.
+        self.rows.truncate(rows);
+        if !errors.is_empty() {
+            self.errors = errors;
+        }
+        let (value, switched) = self.switched(&enabled, lower, full);
+        *body = switched;
+        value
     }
 
-    fn inside<T>(&mut self, args: &Args, walk: impl FnOnce(&mut Self) -> T) -> T {
+    fn walked_in(&mut self, args: &Args, region: Region, step: Step, body: Expr) -> (Block, Value) {
+        let mut block = as_block(body);
+        self.steps.push(step);
+        let value = self.inside(args, region, |walker| walker.block(&mut block, &Expect::Nothing));
+        self.steps.pop();
+        (block, value)
+    }
+
+    /// Walks what stands in a nested region; what it is walked in may be F32 because the region is not enabled.
+    fn inside<T>(&mut self, args: &Args, region: Region, walk: impl FnOnce(&mut Self) -> T) -> T {
         let mut rules = args.rules.clone();
         rules.add_policy(self.rules.clone());
         let switched_off = match args.region {
@@ -153,12 +184,20 @@ impl Walker<'_> {
             _ => None,
         };
         let switched_off = std::mem::replace(&mut self.switched_off, switched_off);
-        let region = std::mem::replace(&mut self.region, args.region.clone());
+        let region = std::mem::replace(&mut self.region, region);
         let rules = std::mem::replace(&mut self.rules, rules);
         let out = walk(self);
         self.region = region;
         self.rules = rules;
         self.switched_off = switched_off;
         out
+    }
+}
+
+/// The body of a region as a block.
+pub(crate) fn as_block(body: Expr) -> Block {
+    match body {
+        Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block,
+        expr => Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(expr, None)] },
     }
 }

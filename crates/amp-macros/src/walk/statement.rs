@@ -40,13 +40,10 @@ impl Walker<'_> {
             Stmt::Macro(stmt_macro) => {
                 let semi = stmt_macro.semi_token;
                 let (value, replaced) = self.macro_call(&stmt_macro.mac);
-                let value = match (semi, &value.prec) {
-                    (None, _) if last => value,
-                    (_, Prec::Never) if last => value,
-                    _ => Value::other(),
-                };
+                let value = if last && value.prec == Prec::Never { value } else { Value::other() };
                 if let Some(replaced) = replaced {
-                    *stmt = Stmt::Expr(replaced, semi);
+                    // A macro in braces needs no `;`.
+                    *stmt = Stmt::Expr(replaced, Some(semi.unwrap_or_default()));
                 }
                 (value, Vec::new())
             }
