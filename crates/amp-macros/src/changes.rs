@@ -162,7 +162,7 @@ impl Visit<'_> for Search<'_> {
     fn visit_macro(&mut self, mac: &Macro) {
         let is_region = mac.path.segments.last().is_some_and(|last| last.ident == "amp_region");
         match is_region.then(|| region::parse.parse2(mac.tokens.clone())) {
-            Some(Ok((_, body))) => self.visit_expr(&body),
+            Some(Ok((args, body))) => args.enabled.iter().chain([&body]).for_each(|expr| self.visit_expr(expr)),
             _ => self.found.whole.extend(names(&mac.tokens)),
         }
     }
@@ -186,6 +186,7 @@ mod tests {
             ("{ all.last_mut().unwrap().k = u[0].relu()?; }", "all", "u"),
             ("{ if let Some(k) = s.slot { renew!(k.w) } }", "s.slot k.w w", "s.k"),
             ("{ amp_region!(f32, { *k = x.relu()? }) }", "k", "x"),
+            ("{ amp_region!(f32, enabled = on(k), { *s.k = x.relu()? }) }", "k s.k", "x"),
             ("{ xs.iter().map(|x| x.matmul(k)).collect() }", "", "xs x k"),
             ("{ xs.iter().map(|x| f(&x)).collect::<Vec<_>>() }", "", "xs f"),
             ("{ xs.iter().map(head).collect()?; xs.last().map_or(k, add) }", "k", "xs head add"),

@@ -56,6 +56,7 @@ fn what_is_only_narrowed_is_written_narrow() {
     for body in [
         "x.softmax(-1)?.matmul(w)",
         "let n = x.softmax(-1)?; n.matmul(w)",
+        "let n = x.softmax(-1)?; amp_region!(bf16, enabled = c, { x.relu()?; }); n.matmul(w)",
         "let n: Tensor<F32> = x.softmax(-1)?; n.matmul(w)",
         "let n = x.softmax(-1)?; let m = n.clone(); m.matmul(w)? + n.matmul(w)?",
         "let n = x.softmax(-1)?.relu()?.abs()?.reshape([n.dims()[0], 4])?.t()?; n.matmul(w)",
@@ -292,6 +293,8 @@ fn what_somebody_needs_in_f32_is_not() {
         "let n = x.softmax(-1)?.max_pool2d(2)?; n.matmul(w)",
         "let n = x.softmax(-1)?; let y = amp_region!(f32, n.matmul(w)?); Ok(y)",
         "let n = x.softmax(-1)?; let y = amp_region!(f16, n.matmul(w)?); Ok(y)",
+        "let n = x.softmax(-1)?; let y = amp_region!(bf16, enabled = c, n.matmul(w)?); Ok(y)",
+        "let n = x.softmax(-1)?; n.matmul(w)?; amp_region!(bf16, policy = p, n.matmul(w))",
         "let n = x.softmax(-1)?; unknown.matmul(&n)",
         "let n = x.softmax(-1)?; self.layer()?.forward(&n)",
         "let n = x.softmax(-1)?; self.layer(|x| x).forward(&n)",
