@@ -56,7 +56,10 @@ impl Walker<'_> {
                 let Value { flow, .. } = self.closure_into(closure, (**result).clone());
                 Value { flow, ..Value::other() }
             }
-            Expr::Async(inner) if let Expect::Future(output) = expect => self.async_block(inner, output),
+            Expr::Async(inner) if let Expect::Future(output) = expect => {
+                let Value { flow, .. } = self.async_block(inner, output);
+                Value { flow, ..Value::other() }
+            }
             _ if let Expect::Items(item) = expect => {
                 self.collected = Some((**item).clone());
                 let mut value = self.expr(expr);
