@@ -1,7 +1,7 @@
 //! The methods of `std` that a walk knows: what goes through them, and what they give.
 
 use super::Expect;
-use super::tail::is_wrapper;
+use super::wrapper::is_wrapper;
 use crate::lattice::{Prec, Value};
 use syn::{Expr, ExprMethodCall};
 

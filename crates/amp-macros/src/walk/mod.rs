@@ -47,6 +47,7 @@ mod tail;
 mod tupled;
 mod tuples;
 mod unlisted;
+mod wrapper;
 
 use crate::args::{Region, param_name};
 use crate::changes::Changes;

@@ -2,7 +2,8 @@
 
 use super::cast::as_written;
 use super::operation::castable;
-use super::tail::{is_built, may_differ};
+use super::tail::may_differ;
+use super::wrapper::is_built;
 use super::{Walker, shared};
 use crate::emit::{self, Operand, Role, Treatment};
 use crate::flow::{Site, Writer};
