@@ -5,6 +5,7 @@
 mod accumulators;
 mod attributes;
 mod behind;
+mod bound;
 mod budget;
 mod called;
 mod chained;

@@ -1,6 +1,7 @@
 //! Closures.
 
 use super::methods::{ONE_BY_ONE, names_handing};
+use super::redeclared::begin_with;
 use super::tail::{holds_narrow, may_differ};
 use super::tupled::held_of;
 use super::{Expect, Walker};
@@ -113,13 +114,18 @@ impl Walker<'_> {
         let given = given.filter(|&var| self.scopes.vars[var].hold != Hold::Shared);
         self.givers.extend(given.map(|var| (node, var)));
         let mark = self.scopes.enter();
-        for (i, pat) in closure.inputs.iter().enumerate() {
+        let (count, mut again) = (closure.inputs.len(), Vec::new());
+        for (i, pat) in closure.inputs.iter_mut().enumerate() {
             let first = self.scopes.vars.len();
             self.bind_parameter(pat, params.get(i));
-            let last = i + 1 == closure.inputs.len();
+            let last = i + 1 == count;
             self.taken_out_of(last && shared, first);
             self.made_of(pat, items.filter(|_| last).map(|items| items.item()).as_ref());
             self.made_of(pat, state.as_ref().filter(|_| i == 0));
+            // What the body makes of it may be all that says its type.
+            if params.get(i).is_none_or(|given| !given.late) {
+                again.extend(self.redeclared(first, &mut [pat]));
+            }
         }
         let expect = match &closure.output {
             ReturnType::Default => place,
@@ -130,6 +136,7 @@ impl Walker<'_> {
             },
         };
         let value = self.closure_body(&mut closure.body, &expect);
+        begin_with(again, &mut closure.body);
         self.scopes.leave(mark);
         self.steps.pop();
         // Whoever calls the closure gets the value.

@@ -4,6 +4,7 @@ use super::cast::never_cast;
 use super::configured::is_conditional;
 use super::nested::diverges;
 use super::pattern::has_struct;
+use super::redeclared::{begin_with, patterns_of};
 use super::tuples::{Wrapped, wrap_elements};
 use super::{Expect, Walker};
 use crate::emit;
@@ -53,11 +54,14 @@ impl Walker<'_> {
     pub(super) fn branches(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         let Expr::If(branch) = expr else { return self.expr(expr) };
         let mark = self.scopes.enter();
+        let first = self.scopes.vars.len();
         self.expr(&mut branch.cond);
+        let again = self.redeclared(first, &mut patterns_of(&mut branch.cond));
         let node = self.fresh_id();
         let before = self.flows.state();
         self.steps.push(Step::Branch(node, 0));
         let then = self.block(&mut branch.then_branch, expect);
+        branch.then_branch.stmts.splice(0..0, again);
         self.scopes.leave(mark);
         self.steps.pop();
         let then_end = self.flows.state();
@@ -101,6 +105,7 @@ impl Walker<'_> {
                 self.flows.merge(vec![before]);
                 before = self.flows.state();
             }
+            let again = self.redeclared(first, &mut [&mut arm.pat]);
             let value = match is_conditional(&arm.attrs) {
                 true => {
                     let (value, found) = self.conditionally(|walker| walker.body(&mut arm.body, expect));
@@ -111,6 +116,7 @@ impl Walker<'_> {
                 }
                 false => self.body(&mut arm.body, expect),
             };
+            begin_with(again, &mut arm.body);
             ends.push(self.flows.leave());
             self.steps.pop();
             self.scopes.leave(mark);

@@ -1,6 +1,7 @@
 //! Loops and labelled blocks: values that come out of them, and what control carries round.
 
 use super::control::{End, end};
+use super::redeclared::patterns_of;
 use super::{Expect, Walker};
 use crate::flow::{Flow, Head, State};
 use crate::hoist::Step;
@@ -27,9 +28,12 @@ impl Walker<'_> {
         let node = self.fresh_id();
         self.steps.push(Step::Loop(node));
         let head = self.loop_head();
+        let first = self.scopes.vars.len();
         self.expr(&mut expr.cond);
+        let again = self.redeclared(first, &mut patterns_of(&mut expr.cond));
         let done = self.flows.state();
         self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
+        expr.body.stmts.splice(0..0, again);
         self.scopes.leave(mark);
         Value::other()
     }
@@ -47,7 +51,9 @@ impl Walker<'_> {
         self.bind(&expr.pat, &items.shaped(Shape::Unknown), false);
         self.taken_out_of(shared, first);
         self.made_of(&expr.pat, place.map(|place| place.item()).as_ref());
+        let again = self.redeclared(first, &mut [&mut expr.pat]);
         self.loop_body(expr.label.as_ref(), &mut expr.body, &head, Some(done));
+        expr.body.stmts.splice(0..0, again);
         self.scopes.leave(mark);
         Value::other()
     }

@@ -40,6 +40,7 @@ mod path;
 mod pattern;
 mod protocol;
 mod receiver;
+mod redeclared;
 mod shared;
 mod statement;
 mod sums;

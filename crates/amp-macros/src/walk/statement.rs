@@ -3,17 +3,15 @@
 use super::configured::{is_conditional, under};
 use super::expect::{list_of_any, names_container};
 use super::methods::collects;
-use super::pattern::{find_ident, has_struct};
+use super::pattern::has_struct;
 use super::tupled::is_vector;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::named;
 use crate::pin::Pin;
-use crate::scope::{Hold, Var};
-use quote::quote;
+use crate::scope::Hold;
 use std::rc::Rc;
-use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, PathArguments, Stmt,
     Type, TypePath, parse_quote,
@@ -201,12 +199,9 @@ impl Walker<'_> {
     /// Makes those of the variables from `first` on F32 that have to be; gives statements to add for them.
     fn widen_declared(&mut self, first: usize, pat: &mut Pat, value: &Value, init: &mut Expr) -> Vec<Stmt> {
         let widened: Vec<usize> = (first..self.scopes.vars.len()).filter(|&var| self.widens(var)).collect();
-        for &var in &widened {
-            self.scopes.vars[var].value = Value::sure(Prec::F32);
-            self.scopes.vars[var].widened = true;
-        }
         match pat {
             pat if !widened.is_empty() && is_name_only(pat) => {
+                widened.into_iter().for_each(|var| self.widen(var));
                 let named = match pat {
                     Pat::Type(typed) if collects(init) => Some(&*typed.ty),
                     _ => None,
@@ -221,7 +216,7 @@ impl Walker<'_> {
                 self.widen_tuple(first, init);
                 Vec::new()
             }
-            pat => widened.iter().map(|&var| self.redeclare(pat, var)).collect(),
+            pat => self.redeclared(first, &mut [pat]),
         }
     }
 
@@ -234,34 +229,6 @@ impl Walker<'_> {
             false => self.widen_elements(init, &mut value, &expect),
         }
         self.scopes.vars[var].value = value;
-    }
-
-    /// Whether a variable has to become F32 where it is declared.
-    fn widens(&self, var: usize) -> bool {
-        let chosen = self.settled.vars.get(var).cloned().flatten();
-        let Var { value, open, .. } = &self.scopes.vars[var];
-        chosen == Some(Prec::F32) && !open && value.prec != Prec::Never && !value.is_surely(&Prec::F32)
-    }
-
-    /// `let mut h = widened(h);` after a destructuring declaration.
-    fn redeclare(&self, pat: &mut Pat, var: usize) -> Stmt {
-        let var = &self.scopes.vars[var];
-        let (name, made) = (var.name(), var.made);
-        let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
-        // What the pattern declares is not what changes.
-        Unchanging(name).visit_pat_mut(pat);
-        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() });
-        Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
-    }
-}
-
-/// Makes the variable of this name one that does not change.
-struct Unchanging<'a>(&'a str);
-
-impl VisitMut for Unchanging<'_> {
-    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
-        pat.mutability.take_if(|_| pat.ident == self.0);
-        visit_mut::visit_pat_ident_mut(self, pat);
     }
 }
 
