@@ -25,6 +25,7 @@ mod joined;
 mod late;
 mod lints;
 mod lists;
+mod macros;
 mod made;
 mod models;
 mod nested;

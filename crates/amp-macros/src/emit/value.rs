@@ -11,8 +11,11 @@ pub(crate) fn recast(expr: Expr, target: &TokenStream) -> Expr {
     let site = Span::mixed_site().located_at(whole.0);
     let value = local("v", 0, whole.0);
     let given = given(&value, target, whole);
+    // What is called may not come back.
+    let quiet =
+        matches!(expr, Expr::Call(_) | Expr::Macro(_)).then(|| quote_spanned!(site=> #[allow(unreachable_code)]));
     let expr = scrutinee(&expr);
-    enclosed(quote_spanned!(site=> match #expr { #value => #given }), whole)
+    enclosed(quote_spanned!(site=> match #expr { #quiet #value => #given }), whole)
 }
 
 /// As [`recast`], of what certainly is a tensor or the result of an operation.

@@ -2,7 +2,7 @@
 
 use super::cast::never_cast;
 use super::configured::is_conditional;
-use super::nested::diverges;
+use super::macros::{diverges, is_foreign};
 use super::pattern::has_struct;
 use super::redeclared::{begin_with, patterns_of};
 use super::tuples::{Wrapped, wrap_elements};
@@ -150,7 +150,7 @@ impl Walker<'_> {
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         let lent = arms.iter_mut().any(is_reference);
-        let agreement = match agreement(&arms) {
+        let agreement = match agreement(&mut arms) {
             Agreement::F32 if lent && typed(&arms).any(|arm| arm.value.inferred) => Agreement::None,
             _ if matches!(expect, Expect::Object | Expect::Items(_)) => Agreement::None,
             agreement => agreement,
@@ -278,10 +278,17 @@ pub(super) fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>
     arms.iter().filter(|arm| arm.value.prec != Prec::Never)
 }
 
-fn agreement(arms: &[Arm<'_>]) -> Agreement {
-    // What takes its type from the others does not decide.
-    let precs: Vec<&Prec> = typed(arms).filter(|arm| !arm.value.inferred).map(|arm| &arm.value.prec).collect();
+fn agreement(arms: &mut [Arm<'_>]) -> Agreement {
+    let foreign: Vec<bool> =
+        arms.iter_mut().map(|arm| last(&mut arm.end).is_some_and(|expr| is_foreign(expr))).collect();
+    // What takes its type from the others does not decide, nor does what may not come back.
+    let decides =
+        |(arm, foreign): &(&Arm<'_>, &bool)| arm.value.prec != Prec::Never && !arm.value.inferred && !**foreign;
+    let precs: Vec<&Prec> = arms.iter().zip(&foreign).filter(decides).map(|(arm, _)| &arm.value.prec).collect();
     let inferred = typed(arms).count() > precs.len();
+    if foreign.contains(&true) && precs.contains(&&Prec::F32) {
+        return Agreement::F32;
+    }
     let Some(first) = precs.first() else { return Agreement::None };
     // A tensor beside what is none is the user's mistake; one beside another that it joins with is not.
     let joins = precs.contains(&&Prec::F32) && precs.iter().any(|prec| matches!(prec, Prec::Half(_)));

@@ -131,11 +131,14 @@ impl Walker<'_> {
     }
 
     /// A variable that a macro's tokens may name is needed as it is.
-    pub(super) fn named_in(&mut self, tokens: &TokenStream) {
+    pub(super) fn named_in(&mut self, tokens: &TokenStream) -> bool {
+        let mut tensors = false;
         for name in emit::names(tokens) {
             if let Some(var) = self.scopes.find(&name) {
                 self.needed(&Slot::of(var));
+                tensors |= self.known(var).prec.is_tensor();
             }
         }
+        tensors
     }
 }

@@ -107,11 +107,6 @@ impl Walker<'_> {
             value.prec = Prec::F32;
         }
     }
-
-    /// Walks like elements of one container.
-    pub(super) fn elements<'e>(&mut self, elems: impl Iterator<Item = &'e mut Expr>) -> Value {
-        joined(elems.map(|elem| self.expr(elem)).collect())
-    }
 }
 
 /// Whether nothing but the types tells where elements, which may be references, meet.

@@ -189,7 +189,7 @@ impl Walker<'_> {
             let mut value = self.expr(&mut field.expr);
             match (&value.prec, &field.expr) {
                 // What somebody's own function gives may be a tensor.
-                (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_))
+                (Prec::Opaque, Expr::MethodCall(_) | Expr::Call(_) | Expr::Try(_) | Expr::Macro(_))
                     if !value.inferred && !gathers(&field.expr, &value) =>
                 {
                     self.expected_of(&mut field.expr);

@@ -1,6 +1,7 @@
 //! The methods of `std` that a walk knows: what goes through them, and what they give.
 
 use super::Expect;
+use super::macros::names_vec;
 use super::wrapper::is_wrapper;
 use crate::lattice::{Prec, Value};
 use syn::{Expr, ExprMethodCall};
@@ -279,7 +280,7 @@ pub(super) fn is_made_here(expr: &Expr) -> bool {
 pub(super) fn is_list(expr: &Expr) -> bool {
     match expr {
         Expr::Array(_) => true,
-        Expr::Macro(inner) => inner.mac.path.is_ident("vec"),
+        Expr::Macro(inner) => names_vec(&inner.mac.path),
         _ => false,
     }
 }

@@ -28,6 +28,7 @@ mod held;
 mod instead;
 mod list;
 mod loops;
+mod macros;
 mod made;
 mod makers;
 mod methods;

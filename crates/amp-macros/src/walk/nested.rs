@@ -1,112 +1,20 @@
-//! Macros in a body: nested regions, and macros whose arguments are plain expressions.
+//! Regions within a region.
 
 use super::{Expect, Walker, configured};
 use crate::args::{Args, Region};
-use crate::emit;
 use crate::error::at;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
-use crate::shape::Shape;
-use crate::{listed, parens, region};
+use crate::{listed, region};
 use proc_macro2::Span;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote_spanned};
 use syn::parse::Parser;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::token::Bracket;
-use syn::{Block, Expr, ExprArray, Macro, Stmt, Token};
-
-/// Macros that do not come back.
-const DIVERGING: &[&str] = &["panic", "unreachable", "todo", "unimplemented", "bail", "compile_error"];
-/// Macros whose arguments are expressions separated by commas.
-const TRANSPARENT: &[&str] = &[
-    "vec",
-    "println",
-    "print",
-    "eprintln",
-    "eprint",
-    "format",
-    "write",
-    "writeln",
-    "assert",
-    "assert_eq",
-    "assert_ne",
-    "debug_assert",
-    "debug_assert_eq",
-    "debug_assert_ne",
-    "dbg",
-    "panic",
-    "unreachable",
-    "bail",
-    "ensure",
-];
-
-/// Whether an expression is a call of a macro that does not come back.
-pub(super) fn diverges(expr: &Expr) -> bool {
-    let Expr::Macro(call) = expr else { return false };
-    call.mac.path.segments.last().is_some_and(|last| DIVERGING.iter().any(|name| last.ident == name))
-}
+use syn::{Block, Expr, Macro, Stmt};
 
 impl Walker<'_> {
-    /// Walks a macro call; the second part replaces it.
-    pub(super) fn macro_call(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
-        let Some(name) = mac.path.segments.last().map(|segment| segment.ident.to_string()) else {
-            return (Value::inferred(), None);
-        };
-        if name == "amp_region" {
-            return self.nested_region(mac);
-        }
-        self.named_in(&mac.tokens);
-        let replaced = TRANSPARENT.contains(&name.as_str()).then(|| self.arguments(mac)).flatten();
-        let (value, expr) = match replaced {
-            Some((value, expr)) => (value, Some(expr)),
-            None => (Value::inferred(), None),
-        };
-        match name.as_str() {
-            "vec" | "dbg" => (Value { shape: Shape::Unknown, ..value }, expr),
-            name if DIVERGING.contains(&name) => (Value::never(), expr),
-            "format" | "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "println" | "print" | "eprintln"
-            | "eprint" | "write" | "writeln" => (Value::other(), expr),
-            _ => (Value::inferred(), expr),
-        }
-    }
-
-    fn arguments(&mut self, mac: &Macro) -> Option<(Value, Expr)> {
-        let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
-        let with = |tokens| {
-            let mac = Macro { tokens, ..mac.clone() };
-            Expr::Macro(syn::ExprMacro { attrs: Vec::new(), mac })
-        };
-        if let Ok(mut list) = parser.parse2(mac.tokens.clone()) {
-            list.iter_mut().for_each(parens::grouped);
-            if mac.path.is_ident("vec") {
-                let bracket_token = Bracket { span: *mac.delimiter.span() };
-                let mut array = Expr::Array(ExprArray { attrs: Vec::new(), bracket_token, elems: list });
-                let value = self.array(&mut array);
-                let list = match array {
-                    Expr::Array(ExprArray { elems, .. }) => with(quote!(#elems)),
-                    joined => emit::vector(joined),
-                };
-                return Some((value, list));
-            }
-            let value = self.elements(list.iter_mut());
-            return Some((value, with(quote!(#list))));
-        }
-        // `vec![value; count]`
-        let repeat = |input: syn::parse::ParseStream| {
-            let value: Expr = input.parse()?;
-            input.parse::<Token![;]>()?;
-            Ok((value, input.parse::<Expr>()?))
-        };
-        let (mut value, mut count) = repeat.parse2(mac.tokens.clone()).ok()?;
-        [&mut value, &mut count].into_iter().for_each(parens::grouped);
-        let known = self.expr(&mut value);
-        self.expr(&mut count);
-        Some((known, with(quote!(#value; #count))))
-    }
-
-    fn nested_region(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
+    pub(super) fn nested_region(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
         let (args, mut body) = match region::parse.parse2(mac.tokens.clone()) {
             Ok(parsed) => parsed,
             Err(error) => {

@@ -13,8 +13,8 @@ use crate::pin::Pin;
 use crate::scope::Hold;
 use std::rc::Rc;
 use syn::{
-    Block, Expr, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent, PathArguments, Stmt,
-    Type, TypePath, parse_quote,
+    Block, Expr, ExprMacro, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent,
+    PathArguments, Stmt, StmtMacro, Type, TypePath, parse_quote,
 };
 
 impl Walker<'_> {
@@ -34,6 +34,13 @@ impl Walker<'_> {
                 // A statement that never ends makes the block's value neutral.
                 let ends = last && semi.is_some() && value.prec == Prec::Never && diverges(expr);
                 (if ends { Value::never() } else { Value::other() }, Vec::new())
+            }
+            Stmt::Macro(StmtMacro { attrs, mac, semi_token: None }) if last && !matches!(expect, Expect::Nothing) => {
+                let (attrs, mac) = (std::mem::take(attrs), mac.clone());
+                let mut expr = Expr::Macro(ExprMacro { attrs, mac });
+                let value = self.begins(&mut expr, expect);
+                *stmt = Stmt::Expr(expr, None);
+                (value, Vec::new())
             }
             Stmt::Macro(stmt_macro) => {
                 let semi = stmt_macro.semi_token;
@@ -115,6 +122,9 @@ impl Walker<'_> {
         match init.diverge.is_some() {
             true => self.bind(&pat, &value, is_declared),
             false => self.declare(&pat, &value, is_declared),
+        }
+        if self.scopes.vars.len() == first {
+            return Vec::new();
         }
         self.taken_out_of(shared, first);
         if let (Pat::Ident(_), Some(_)) = (&pat, &tuple) {
