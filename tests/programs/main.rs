@@ -40,6 +40,7 @@ mod pairs;
 mod parameters;
 mod pasted;
 mod paths;
+mod patterns;
 mod places;
 mod read;
 mod receivers;

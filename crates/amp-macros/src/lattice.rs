@@ -77,6 +77,8 @@ pub(crate) struct Value {
     pub(crate) by_name: bool,
     /// The numeric constants that it may be, as written; those of a list of such, one by one.
     pub(crate) constants: Vec<(String, f64)>,
+    /// How many elements it has, if it is a list that is written out.
+    pub(crate) count: Option<usize>,
     /// Its type comes from the context (`collect()`, `None`): a cast would leave it without one.
     pub(crate) inferred: bool,
     /// The compiler may find its type out only later than it is asked for it.
@@ -106,8 +108,8 @@ impl Value {
 
     pub(crate) fn new(prec: Prec) -> Self {
         let (constants, parts, names, flow, shape) = Default::default();
-        let (sure, pinned, by_name, inferred, late, made) = Default::default();
-        Self { prec, sure, pinned, by_name, constants, inferred, late, made, shape, parts, names, flow }
+        let (sure, pinned, by_name, count, inferred, late, made) = Default::default();
+        Self { prec, sure, pinned, by_name, constants, count, inferred, late, made, shape, parts, names, flow }
     }
 
     pub(crate) fn sure(prec: Prec) -> Self {
@@ -237,18 +239,6 @@ impl Value {
         if open(self) && !open(other) && other.prec != Prec::F32 { Pin::No } else { self.pinned }
     }
 
-    /// The constants of either.
-    pub(crate) fn constants_with(&self, other: &Self) -> Vec<(String, f64)> {
-        let new = other.constants.iter().filter(|number| !self.constants.contains(number));
-        self.constants.iter().chain(new).cloned().collect()
-    }
-
-    /// What is known of element `i` of a list.
-    pub(crate) fn element(&self, i: usize) -> Self {
-        let constants = self.constants.get(i).map_or_else(|| self.constants.clone(), |number| vec![number.clone()]);
-        Self { constants, ..self.clone() }
-    }
-
     pub(crate) fn join(&self, other: &Self) -> Self {
         if self.prec == Prec::Never {
             return other.clone();
@@ -267,6 +257,7 @@ impl Value {
             pinned: self.pinned_beside(other).max(other.pinned_beside(self)),
             by_name: self.by_name || other.by_name,
             constants: self.constants_with(other),
+            count: self.count.filter(|_| self.count == other.count),
             inferred: self.inferred && other.inferred,
             late: self.late && other.late,
             made: self.made && other.made,

@@ -27,6 +27,7 @@ mod lattice;
 mod listed;
 mod literal;
 mod named;
+mod numbers;
 mod parens;
 mod pin;
 mod place;

@@ -132,7 +132,8 @@ fn element<'e>((tuple, value): &'e mut (&mut Expr, &mut Value), i: usize) -> Opt
 pub(super) fn joined(values: Vec<Value>) -> Value {
     let number = |value: &Value| value.constants.first().filter(|_| value.constants.len() == 1).cloned();
     let constants = values.iter().map(number).collect::<Option<Vec<_>>>().unwrap_or_default();
+    let count = values.len();
     let mut values = values.into_iter();
     let value = values.next().map_or_else(Value::inferred, |value| values.fold(value, |all, value| all.join(&value)));
-    Value { constants, ..value }
+    Value { constants, count: Some(count), ..value }
 }

@@ -8,8 +8,9 @@ use crate::place::Place;
 use crate::scope::Hold;
 use crate::shape::Shape;
 use quote::ToTokens;
+use std::cmp::Ordering;
 use std::rc::Rc;
-use syn::{Expr, Member, Pat, PatIdent, PatTuple, PatTupleStruct, Type};
+use syn::{Expr, Member, Pat, PatIdent, PatSlice, PatTuple, PatTupleStruct, Type};
 
 impl Walker<'_> {
     /// Declares the variables of a pattern that may not match, or holds what it matches: the value is needed as it is.
@@ -22,6 +23,8 @@ impl Walker<'_> {
     /// Declares the variables of a pattern, which take the value's uses over.
     pub(super) fn declare(&mut self, pat: &Pat, value: &Value, declared: bool) {
         match pat {
+            // Other constants and variants are told from variables by their types, as those are.
+            Pat::Ident(ident) if ident.ident == "None" => {}
             Pat::Ident(ident) => self.declare_name(ident, value, declared),
             Pat::Type(typed) => {
                 let declared = self.type_value(&typed.ty);
@@ -42,11 +45,7 @@ impl Walker<'_> {
                     self.declare(&field.pat, &part, false);
                 }
             }
-            Pat::Slice(slice) => {
-                let value = value.clone().shaped(Shape::Unknown);
-                let elems = slice.elems.iter().enumerate();
-                elems.for_each(|(i, pat)| self.declare(pat, &value.element(i), declared));
-            }
+            Pat::Slice(slice) => self.declare_slice(slice, value, declared),
             // Every alternative declares the same names.
             Pat::Or(or) => {
                 if let Some(first) = or.cases.first() {
@@ -99,6 +98,20 @@ impl Walker<'_> {
                 false => i,
             };
             self.declare(pat, &value.same_part(index), declared);
+        }
+    }
+
+    fn declare_slice(&mut self, slice: &PatSlice, value: &Value, declared: bool) {
+        let value = value.clone().shaped(Shape::Unknown);
+        let rest = slice.elems.iter().position(is_rest).unwrap_or(slice.elems.len());
+        for (i, pat) in slice.elems.iter().enumerate() {
+            let behind = slice.elems.len() - i;
+            let element = match i.cmp(&rest) {
+                Ordering::Less => value.element(i),
+                Ordering::Equal => value.elements(rest, behind - 1),
+                Ordering::Greater => value.element_before_end(behind),
+            };
+            self.declare(pat, &element, declared);
         }
     }
 
@@ -164,6 +177,15 @@ impl Walker<'_> {
     /// What a declared type says in this function.
     pub(super) fn type_value(&self, ty: &syn::Type) -> Value {
         Value::of_type(ty, self.cx.param.as_deref())
+    }
+}
+
+/// `..` and `rest @ ..`
+fn is_rest(pat: &Pat) -> bool {
+    match pat {
+        Pat::Rest(_) => true,
+        Pat::Ident(PatIdent { subpat: Some((_, inner)), .. }) => is_rest(inner),
+        _ => false,
     }
 }
 
