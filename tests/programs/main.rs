@@ -22,6 +22,7 @@ mod filled;
 mod functions;
 mod given;
 mod joined;
+mod kinds;
 mod late;
 mod lints;
 mod lists;

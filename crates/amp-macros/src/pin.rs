@@ -9,6 +9,8 @@ pub(crate) enum Pin {
     No,
     /// To a precision of which the macro knows the name alone, the one of this number: its type says whether that is F32.
     Named(usize),
+    /// Of what only the compiler knows, at the place of this number: if that held no floats, nothing is undone.
+    Of(usize),
     /// It may have been narrow before. A variable of a loop has one type, which such a cast gives it: that the next pass
     /// narrows it again loses nothing.
     Widened,

@@ -1,6 +1,7 @@
 //! Modules, whose policy depends on their type: `self.fc.forward(&x)` is `lower` because `fc` is a `Linear`.
 
-use super::{Commutes, Keep, Narrows, Probe, To, Writing, to, writing};
+use super::probe::Answer;
+use super::{Commutes, Inside, Keep, Narrows, Precise, Probe, To, Writing, to, writing};
 use crate::precision::{BF16, F32};
 use std::cell::{Ref, RefMut};
 use std::marker::PhantomData;
@@ -151,7 +152,27 @@ impl Marked<F32> {
     }
 }
 
-/// A cast to another precision.
+/// A cast of the user's to F32 of what has the type `T`.
+#[derive(Debug)]
+pub struct CastOf<T>(PhantomData<fn() -> T>);
+
+/// Asks what was cast to F32.
+pub const fn cast_of<T>(_: &T) -> CastOf<T> {
+    CastOf(PhantomData)
+}
+
+impl<T> Answer for CastOf<T> {
+    const ANSWER: Self = Self(PhantomData);
+}
+
+impl<T: Inside<Tensor: Precise>> CastOf<T> {
+    /// A target that does not narrow.
+    pub fn keeps<U: LeavesF32>(self, target: U) -> U {
+        target
+    }
+}
+
+/// A cast to another precision, or of what was none of those between which autocast casts: truth values, integers, F64.
 pub trait MarkedOther: Sized {
     /// Any target.
     fn keeps<T>(self, target: T) -> T {
@@ -160,6 +181,7 @@ pub trait MarkedOther: Sized {
 }
 
 impl<M> MarkedOther for Marked<M> {}
+impl<T> MarkedOther for CastOf<T> {}
 
 impl<T: ModuleClass<Class: Target<L>>, L> Probe<T, To<L>> {
     /// What the inputs of a module of a known class are cast to.

@@ -29,7 +29,7 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};
 use syn::{Expr, Path};
 pub(crate) use value::{
-    applied, as_object, calling, cast, chained, declared, each, expected, expected_behind, expected_borrowed,
+    Mark, applied, as_object, calling, cast, chained, declared, each, expected, expected_behind, expected_borrowed,
     expected_reference, gathered, grown, grown_by, joined, joined_behind, joined_elements_behind, kept, lent_cast,
     mapped, of_f32, recast, recast_tensor, rewrapped, rewrapped_each, slot, slot_each, summands, taken_apart, typed,
     unless_f32, variable_slot, vector,

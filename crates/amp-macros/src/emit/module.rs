@@ -2,10 +2,10 @@
 
 use super::operand::braced;
 use super::value::reaching;
-use super::{Joint, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee, unless_f32};
+use super::{Joint, Mark, Operand, Treatment, call, enclosed, is_place, is_pure_place, local, scrutinee, unless_f32};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Expr, Type};
+use syn::Expr;
 
 /// A call of a module, whose type says what its inputs are cast to; under the condition `written` it writes its result in
 /// the region's precision, if it can.
@@ -13,7 +13,7 @@ pub(crate) fn module_call(
     (first, at, end): (Span, Span, Span),
     receiver: Expr,
     (region, written): (&TokenStream, Option<TokenStream>),
-    pinned: &[((Span, Span), Option<Type>)],
+    pinned: &[((Span, Span), Option<Mark>)],
     operands: Vec<Operand>,
     build: impl FnOnce(Expr, Vec<Expr>) -> Expr,
 ) -> Expr {
@@ -38,7 +38,7 @@ pub(crate) fn module_call(
         // Two tokens at least, for the first and the last of what the compiler shows.
         let target = quote_spanned!(at=> *&#target);
         match named {
-            Some(ty) => unless_f32(ty, &target, *whole),
+            Some(mark) => unless_f32(mark, &target, *whole),
             None => {
                 let [check, target] =
                     [&quote_spanned!(at=> __amp::pinned), &target].map(|tokens| reaching(tokens, *whole));

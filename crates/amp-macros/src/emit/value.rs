@@ -225,12 +225,27 @@ fn expected_by(
     quote_spanned!(site=> #label: { #given })
 }
 
-/// A target, unless it would narrow what the user cast to this precision and that is F32.
-pub(crate) fn unless_f32(ty: &syn::Type, target: &TokenStream, whole: (Span, Span)) -> TokenStream {
+/// A cast of the user's of which only types say whether it is one of floats to F32.
+pub(crate) enum Mark {
+    /// To the precision of this name.
+    To(syn::Type),
+    /// Of what lies at this place.
+    Of(Expr),
+}
+
+/// A target, unless it would narrow what the user cast to F32.
+pub(crate) fn unless_f32(mark: &Mark, target: &TokenStream, whole: (Span, Span)) -> TokenStream {
     let site = Span::mixed_site().located_at(whole.0);
-    let check = quote_spanned!(site=> __amp::Marked::<#ty>::keeps);
+    let (check, question) = match mark {
+        Mark::To(ty) => (quote_spanned!(site=> __amp::Marked::<#ty>::keeps), quote!(__amp::marked())),
+        Mark::Of(place) => {
+            let question = only_asked(&quote_spanned!(site=> __amp::cast_of(&#place)));
+            let target = reaching(target, whole);
+            return quote_spanned!(site=> (#question).keeps(#target));
+        }
+    };
     let [check, target] = [&check, target].map(|tokens| reaching(tokens, whole));
-    quote_spanned!(site=> #check(__amp::marked(), #target))
+    quote_spanned!(site=> #check(#question, #target))
 }
 
 /// Tokens of an expression, for the compiler to show what stands between these when it shows the expression.

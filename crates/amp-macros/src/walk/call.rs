@@ -18,6 +18,7 @@ impl Walker<'_> {
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
                 Some(_) => self.explicit_cast(call, &source),
+                None if call.args.is_empty() && !self.cx.host => self.open_cast(call),
                 None => self.unlisted(expr, &name),
             };
         }

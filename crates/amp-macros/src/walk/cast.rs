@@ -6,13 +6,10 @@ use crate::emit::{self, Hoisted, Operand, Role, Treatment};
 use crate::error::spanned;
 use crate::hoist::{Step, Use};
 use crate::lattice::{Prec, Value};
-use crate::pin::Pin;
-use crate::plan::Row;
 use crate::scope::Hold;
-use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, PathArguments, Type};
+use syn::{Expr, ExprMethodCall, Type};
 
 /// What the tensor arguments of a call are cast to.
 pub(super) enum Goal {
@@ -25,72 +22,6 @@ pub(super) enum Goal {
 }
 
 impl Walker<'_> {
-    pub(super) fn explicit_cast(&mut self, call: &mut ExprMethodCall, source: &Expr) -> Value {
-        let from = self.expr(&mut call.receiver);
-        self.cast_to(&from, call.turbofish.as_ref(), source)
-    }
-
-    /// `Tensor::to::<F32>(&x)`.
-    pub(super) fn path_cast(&mut self, expr: &mut Expr, source: &Expr) -> Value {
-        let Expr::Call(call) = expr else { return Value::opaque() };
-        let from = self.expr(&mut call.args[0]);
-        let Expr::Path(path) = &*call.func else { return Value::opaque() };
-        let turbofish = path.path.segments.last().and_then(|last| match &last.arguments {
-            PathArguments::AngleBracketed(list) => Some(list),
-            _ => None,
-        });
-        self.cast_to(&from, turbofish, source)
-    }
-
-    pub(super) fn cast_to(
-        &mut self,
-        from: &Value,
-        list: Option<&AngleBracketedGenericArguments>,
-        source: &Expr,
-    ) -> Value {
-        let target = list.and_then(|list| match list.args.first() {
-            Some(syn::GenericArgument::Type(ty)) => Some(ty),
-            _ => None,
-        });
-        let to = target.map_or_else(Value::opaque, |ty| self.marker(ty));
-        if to.prec == self.lower() {
-            self.narrowed(std::iter::once(from));
-        }
-        let pinned = match (&to.prec, &from.prec) {
-            (Prec::F32, Prec::F32) => Pin::Kept,
-            // Truth values and integers become floats: nothing says of which precision.
-            (Prec::F32, Prec::Other) => Pin::No,
-            (Prec::F32, _) => Pin::Widened,
-            (Prec::Unknown, _) => target.map_or(Pin::No, |ty| self.named_pin(ty)),
-            _ => Pin::No,
-        };
-        let mut row = Row::new("to", "cast", source, &[from], &to.prec);
-        row.casts = u32::from(from.prec != to.prec);
-        row.costed = u32::from(matches!(to.prec, Prec::Half(_)) && from.prec != to.prec && !self.is_free(from));
-        self.rows.push(row);
-        Value { pinned, ..to }.shaped(Shape::Fallible)
-    }
-
-    /// A cast of the user's to a precision that has another name here.
-    fn named_pin(&mut self, ty: &Type) -> Pin {
-        if matches!(ty, Type::Infer(_)) {
-            return Pin::No;
-        }
-        let known = self.marked.iter().position(|other| other == ty);
-        Pin::Named(known.unwrap_or_else(|| {
-            self.marked.push(ty.clone());
-            self.marked.len() - 1
-        }))
-    }
-
-    /// The precision that the user cast a value to, if only its type says whether that is F32.
-    pub(super) fn marked(&self, value: &Value) -> Option<&Type> {
-        match value.pinned {
-            Pin::Named(number) => self.marked.get(number),
-            _ => None,
-        }
-    }
-
     pub(super) fn marker(&self, ty: &Type) -> Value {
         let wrapped: Type = syn::parse_quote!(Tensor<#ty>);
         self.type_value(&wrapped)
@@ -161,7 +92,7 @@ impl Walker<'_> {
         {
             return Some(never_cast(place, [other, half], &format!(" in `{name}`")));
         }
-        if !value.is_pinned() {
+        if !value.is_pinned() || self.marked(value).is_some() {
             return None;
         }
         let error = spanned(
@@ -221,8 +152,8 @@ impl Walker<'_> {
                 (Treatment::To(self.through(prec)), None)
             }
             Goal::To(prec) if value.is_surely(prec) => (Treatment::Nothing, None),
-            Goal::To(prec @ Prec::Half(_)) if let Some(ty) = self.marked(value) => {
-                let target = emit::unless_f32(ty, &self.target(prec), emit::ends(expr));
+            Goal::To(prec @ Prec::Half(_)) if let Some(mark) = self.marked(value) => {
+                let target = emit::unless_f32(&mark, &self.target(prec), emit::ends(expr));
                 (Treatment::To(target), self.cost(value, prec, true))
             }
             Goal::To(prec) => match self.hoist(expr, value, prec, receiver, gated) {

@@ -117,7 +117,7 @@ impl Walker<'_> {
     }
 
     /// The closures and async blocks around what is walked now.
-    fn closures(&self) -> Vec<u32> {
+    pub(super) fn closures(&self) -> Vec<u32> {
         let closure = |step: &Step| match step {
             Step::Closure(number) | Step::Barrier(number) => Some(*number),
             Step::Block(..) | Step::Branch(..) | Step::Loop(_) => None,

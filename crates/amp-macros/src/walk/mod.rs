@@ -19,6 +19,7 @@ mod destructure;
 mod direct;
 mod elements;
 mod expect;
+mod explicit;
 mod expr;
 mod fixed;
 mod function;
@@ -57,6 +58,7 @@ use crate::error::Errors;
 use crate::flow::{Carried, Direct, Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
 use crate::lattice::{Prec, Value};
+use crate::place::Place;
 use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
@@ -148,6 +150,8 @@ pub(crate) struct Walker<'a> {
     tallied: usize,
     /// The precisions of casts that the user wrote of which only the types say what they are.
     marked: Vec<Type>,
+    /// Places of which only their types say whether a cast of the user's was of floats, and the closures that these are named in.
+    cast: Vec<(Rc<Place>, Vec<u32>)>,
     /// The enclosing loops and labelled blocks.
     breaks: Vec<loops::Frame>,
     /// What is kept until the end of a block: the block, the statement that needs it, its local.
@@ -257,6 +261,7 @@ fn round<'a>(
         says_type: false,
         tallied: 0,
         marked: Vec::new(),
+        cast: Vec::new(),
         breaks: Vec::new(),
         slots: Vec::new(),
         returns: start.returns.clone(),

@@ -5,7 +5,7 @@ use super::operation::castable;
 use super::tail::may_differ;
 use super::wrapper::is_built;
 use super::{Walker, shared};
-use crate::emit::{self, Operand, Role, Treatment};
+use crate::emit::{self, Mark, Operand, Role, Treatment};
 use crate::flow::{Site, Writer};
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
@@ -13,7 +13,7 @@ use crate::plan::Row;
 use crate::shape::Shape;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Expr, ExprMethodCall, Type};
+use syn::{Expr, ExprMethodCall};
 
 /// What a module is given.
 struct Inputs {
@@ -100,10 +100,10 @@ impl Walker<'_> {
         let half = matches!(self.lower(), Prec::Half(_));
         let written = self.written(site, None).map(|written| written.condition(&region));
         let pinned = asked.iter().filter(|_| half).filter_map(|&i| match self.marked(&values[i]) {
-            Some(ty) => Some((spans[i], Some(ty.clone()))),
+            Some(mark) => Some((spans[i], Some(mark))),
             None => values[i].is_pinned().then_some((spans[i], None)),
         });
-        let pinned: Vec<((Span, Span), Option<Type>)> = pinned.take(1).collect();
+        let pinned: Vec<((Span, Span), Option<Mark>)> = pinned.take(1).collect();
         let given = |callee: Expr, passed: Vec<Expr>| {
             *whole.receiver = callee;
             for (&i, arg) in asked.iter().zip(passed) {

@@ -14,7 +14,6 @@ use super::{Expect, Growth, Walker};
 use crate::emit;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
-use crate::pin::Pin;
 use crate::place::Place;
 use crate::shape::Shape;
 use std::rc::Rc;
@@ -309,9 +308,6 @@ impl Walker<'_> {
     fn given_by(&mut self, call: Unlisted, typed: bool) -> Value {
         let Unlisted { name, value, item, closure, mut args, folded, choice, hands, .. } = call;
         match name {
-            // `let y: Tensor<F32> = x.to()?;` is pinned by its annotation.
-            "to" if value.prec == Prec::F32 => Value { pinned: Pin::Kept, ..Value::inferred() },
-            "to" => Value { pinned: Pin::Widened, ..Value::inferred() },
             "scan" => closure.unwrap_or_else(Value::opaque),
             _ if let Some(var) = folded.filter(|_| args.first().is_some_and(|init| init.prec.is_tensor())) => {
                 let folded = if folds_f32(name, &args) { Value::sure(Prec::F32) } else { Value::new(Prec::Unknown) };
