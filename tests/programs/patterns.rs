@@ -12,6 +12,7 @@ use Ending::{Cut, Raised};
 const FIRST: usize = 0;
 
 #[autocast(f16)]
+#[allow(clippy::redundant_pattern_matching)] // the pattern is the test
 fn biased(x: &T, w: &T, bias: Option<&T>) -> Result<T> {
     let y = match bias {
         Some(b) => x.linear(w, Some(b))?,

@@ -91,14 +91,16 @@ pub(crate) fn slot_each(place: &Expr, elements: Expr) -> Expr {
 
 /// As [`slot`], for a variable, whose type is known before the value's.
 pub(crate) fn variable_slot(variable: &Expr, expr: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(ends(&expr).0);
+    asked_before(&only_asked(&quote_spanned!(site=> __amp::slot(&#variable, __amp::Keep))), expr)
+}
+
+/// A value for the place that a probe asks about, whose type does not depend on the value's.
+fn asked_before(place: &TokenStream, expr: Expr) -> Expr {
     let whole = ends(&expr);
-    let site = Span::mixed_site().located_at(whole.0);
-    let (value, target) = (local("v", 0, whole.0), local("t", 0, whole.0));
-    let question = only_asked(&quote_spanned!(site=> __amp::slot(&#variable, __amp::Keep)));
-    let given = given(&value, &quote!(#target), whole);
-    let expr = scrutinee(&expr);
-    let tokens = quote_spanned!(site=> match #question.slot() { #target => match #expr { #value => #given } });
-    enclosed(tokens, whole)
+    let target = local("t", 0, whole.0);
+    let given = recast(expr, &target.to_token_stream());
+    enclosed(quote_spanned!(target.span()=> match #place.slot() { #target => #given }), whole)
 }
 
 /// A list that is given to a method, whose result is put into it: the type of that decides whether the list is widened.
@@ -125,7 +127,7 @@ fn grown_of(expr: Expr, list: impl FnOnce(&Ident) -> TokenStream, receiver: &Exp
 /// A value for a place of this type, which decides whether the value is widened.
 pub(crate) fn declared(ty: &syn::Type, expr: Expr) -> Expr {
     let site = Span::mixed_site().located_at(ends(&expr).0);
-    given_to(expr, &quote_spanned!(site=> __amp::declared::<#ty>()))
+    asked_before(&quote_spanned!(site=> __amp::declared::<#ty>()), expr)
 }
 
 /// A cast as a call that its operand is the argument of: the closure in it learns what its type says that it returns.

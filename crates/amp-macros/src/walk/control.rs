@@ -145,14 +145,21 @@ impl Walker<'_> {
     /// Makes the branches agree; tells what is left to do with all of them.
     fn join(&mut self, mut arms: Vec<Arm<'_>>, expect: &Expect) -> (Value, Joined) {
         self.check_branches(&mut arms);
+        let foreign: Vec<bool> =
+            arms.iter_mut().map(|arm| last(&mut arm.end).is_some_and(|expr| is_foreign(expr))).collect();
+        // It may not come back, and then has no type.
+        let macros = arms.iter_mut().zip(&foreign).filter(|(_, foreign)| **foreign);
+        macros.for_each(|(arm, _)| arm.value = Value::inferred());
         let mut value = arms.iter().fold(Value::never(), |all, arm| all.join(&arm.value));
         let values = arms.iter_mut().filter(|arm| arm.value.prec != Prec::Never);
         value.take_flows(values.map(|arm| &mut arm.value).collect());
         (0..value.parts.len()).for_each(|i| self.join_elements(&mut arms, i));
         let lent = arms.iter_mut().any(is_reference);
-        let agreement = match agreement(&mut arms) {
+        let wide = !lent && foreign.contains(&true) && arms.iter().any(|arm| arm.value.prec == Prec::F32);
+        let agreement = match agreement(&arms) {
             Agreement::F32 if lent && typed(&arms).any(|arm| arm.value.inferred) => Agreement::None,
             _ if matches!(expect, Expect::Object | Expect::Items(_)) => Agreement::None,
+            Agreement::None if wide && value.parts.is_empty() => Agreement::F32,
             agreement => agreement,
         };
         match agreement {
@@ -166,8 +173,8 @@ impl Walker<'_> {
                 (Value { prec, sure, shape: Shape::Pointer, ..value }, self.join_behind(arms))
             }
             Agreement::F32 => {
-                for arm in arms {
-                    if !arm.value.is_surely(&Prec::F32) && !arm.value.inferred {
+                for (arm, foreign) in arms.into_iter().zip(foreign) {
+                    if !arm.value.is_surely(&Prec::F32) && (foreign || !arm.value.inferred) {
                         end(arm.end, |expr| self.widened(expr, &arm.value));
                     }
                 }
@@ -278,17 +285,10 @@ pub(super) fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>
     arms.iter().filter(|arm| arm.value.prec != Prec::Never)
 }
 
-fn agreement(arms: &mut [Arm<'_>]) -> Agreement {
-    let foreign: Vec<bool> =
-        arms.iter_mut().map(|arm| last(&mut arm.end).is_some_and(|expr| is_foreign(expr))).collect();
-    // What takes its type from the others does not decide, nor does what may not come back.
-    let decides =
-        |(arm, foreign): &(&Arm<'_>, &bool)| arm.value.prec != Prec::Never && !arm.value.inferred && !**foreign;
-    let precs: Vec<&Prec> = arms.iter().zip(&foreign).filter(decides).map(|(arm, _)| &arm.value.prec).collect();
+fn agreement(arms: &[Arm<'_>]) -> Agreement {
+    // What takes its type from the others does not decide.
+    let precs: Vec<&Prec> = typed(arms).filter(|arm| !arm.value.inferred).map(|arm| &arm.value.prec).collect();
     let inferred = typed(arms).count() > precs.len();
-    if foreign.contains(&true) && precs.contains(&&Prec::F32) {
-        return Agreement::F32;
-    }
     let Some(first) = precs.first() else { return Agreement::None };
     // A tensor beside what is none is the user's mistake; one beside another that it joins with is not.
     let joins = precs.contains(&&Prec::F32) && precs.iter().any(|prec| matches!(prec, Prec::Half(_)));
