@@ -13,6 +13,9 @@ fn libraries_that_had_no_memory_for_a_while_work_when_there_is_some() -> Result<
     const LARGE: i32 = 1;
     const LIBRARIES: i32 = 2;
     let (standin, _alone) = standin::open_with_products();
+    if !standin.counts() {
+        return Ok(());
+    }
     let device = Device::cuda(0)?;
     let x = Tensor::<F32>::ones([1, 1, 4, 4], &device)?;
     let rows = |n: usize| x.reshape([16 / n, n]);
