@@ -216,9 +216,62 @@ pub fn regions(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(Tensor<F16>, Tensor<
     Ok((y, z))
 }
 
+/// Regions within a region, at the end and on the way.
+///
+/// # Errors
+/// As the operations in it.
+#[autocast(f16, crate = ::mixed)]
+pub fn nested(x: &Tensor<F32>, w: &Tensor<F32>, on: bool) -> Result<Tensor<F32>> {
+    let y = amp_region!(f16, crate = ::mixed, { x.matmul(w) })?;
+    let y = amp_region!(f16, enabled = on, crate = ::mixed, { y.abs() })?;
+    #[allow(clippy::needless_return)]
+    if on {
+        return y.exp();
+    }
+    amp_region!(f16, crate = ::mixed, {
+        let z = y.relu()?;
+        z.abs()
+    })
+}
+
+/// Variables that are bound elsewhere than by `let` and change their precision.
+///
+/// # Errors
+/// As the operations in it.
+#[autocast(f16, crate = ::mixed)]
+pub fn bound(x: &Tensor<F32>, w: &Tensor<F32>, sharp: bool) -> Result<Tensor<F32>> {
+    let halves = ::std::vec![x.matmul(w)?, x.matmul(w)?];
+    let mut sum = x.matmul(w)?;
+    for mut h in halves {
+        if sharp {
+            h = h.softmax(-1)?;
+        }
+        sum = sum.maximum(&h)?;
+    }
+    let found = sharp.then(|| x.matmul(w)).transpose()?;
+    if let Some(mut h) = found {
+        h = h.softmax(-1)?;
+        ::std::debug_assert!(h.rank() == 2, "{rank} dimensions", rank = h.rank());
+        return Ok(h);
+    }
+    let sharpened = |mut h: Tensor<F32>| -> Result<Tensor<F32>> {
+        if sharp {
+            h = h.softmax(-1)?;
+        }
+        Ok(h)
+    };
+    match sharpened(sum)? {
+        mut h if sharp => {
+            h = h.matmul(w)?;
+            Ok(h)
+        }
+        h => Ok(h),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Block, State, Step, closures, containers, later, patterns, regions};
+    use super::{Block, State, Step, bound, closures, containers, later, nested, patterns, regions};
     use ::mixed::nn::{LayerNorm, Linear};
     use ::mixed::{BF16, Device, F32, Result, Tensor};
     use ::std::clone::Clone;
@@ -238,6 +291,10 @@ mod tests {
         let sample = || Tensor::<F32>::randn([4, 4], &device);
         let linear = || Linear::new(4, 4, &device);
         let (x, w) = (sample()?, sample()?);
+        for on in [false, true] {
+            assert_eq!(nested(&x, &w, on)?.dims(), [4, 4]);
+            assert_eq!(bound(&x, &w, on)?.dims(), [4, 4]);
+        }
         for norm in [None, Some(LayerNorm::new([4], &device)?)] {
             let block = Block::new(norm, vec![linear()?], Rc::new(linear()?), sample()?);
             assert_eq!(block.forward(&x)?.dims(), [4, 4]);

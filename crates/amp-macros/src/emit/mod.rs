@@ -121,9 +121,13 @@ fn enclosed(tokens: TokenStream, whole: (Span, Span)) -> Expr {
 /// What expressions with a block of their own begin with.
 const BLOCKS: &[&str] = &["if", "match", "loop", "while", "for", "unsafe", "async", "const", "move"];
 
-/// What a `match` or an `if` looks at: the braces of a struct that is written out would be taken for its own.
+/// What a `match` or an `if` looks at: the braces of a struct that is written out would be taken for its own, and clippy takes a
+/// block there for one that the user should move.
 pub(crate) fn scrutinee(expr: &impl ToTokens) -> TokenStream {
     let tokens = disown(expr.to_token_stream());
+    if is_block(&tokens) {
+        return quote_spanned!(Span::mixed_site()=> match () { () => #tokens });
+    }
     let mut trees = tokens.clone().into_iter();
     let mut before = trees.next();
     let begins_block = matches!(&before, Some(TokenTree::Ident(first)) if BLOCKS.iter().any(|word| first == word));
@@ -134,6 +138,13 @@ pub(crate) fn scrutinee(expr: &impl ToTokens) -> TokenStream {
             braces && named
         });
     if is_struct { quote_spanned!(Span::mixed_site()=> (#tokens)) } else { tokens }
+}
+
+/// Whether this is braces and what stands between them, in delimiters or not.
+fn is_block(tokens: &TokenStream) -> bool {
+    let mut trees = tokens.clone().into_iter();
+    let (Some(TokenTree::Group(group)), None) = (trees.next(), trees.next()) else { return false };
+    group.delimiter() == Delimiter::Brace || is_block(&group.stream())
 }
 
 /// Parentheses of the user's around the whole would be said to be of no use there: they count as the expansion's.
