@@ -86,7 +86,15 @@
 //! # Features
 //!
 //! * `cuda` (default): GPUs, by way of a driver that is looked for when the program asks for one; nothing is needed to build.
-//! * `cuda-12`: the same with the bindings of CUDA 12, for programs whose other dependencies fix them; instead of `cuda`.
+//! * `cuda-12`: the same with the bindings of CUDA 12, for programs whose other dependencies fix them; instead of `cuda`, with
+//!   `default-features = false`.
+//!
+//! # Environment
+//!
+//! * `AMP_NUM_THREADS`: threads of CPU kernels.
+//! * `AMP_CPU`: a lower instruction set than the machine has (`portable`, `avx2`, `avx512`, `avx512bf16`, `amx`).
+//! * `AMP_CUDA_LIB_DIR`: folders of the driver, cuBLASLt, cuDNN and NVRTC where they are not found.
+//! * `AMP_CUDA_CACHE_DIR`: where compiled CUDA kernels are kept; by default `amp-cuda` in the user's cache folder.
 
 #![forbid(unsafe_code)]
 

@@ -8,10 +8,10 @@ const FLAGS: [(&str, &str); 7] = [
     ("avx2", "F32 arithmetic on 8 values at a time"),
     ("f16c", "F16 memory is widened as it is loaded"),
     ("avx512f", "F32 arithmetic on 16 values at a time"),
-    ("avx512_bf16", "dot products of BF16 with F32 sums"),
-    ("avx512_fp16", "F16 arithmetic on 32 values at a time"),
+    ("avx512_bf16", "dot products of BF16 with F32 sums (used on AMD's cores)"),
+    ("avx512_fp16", "F16 arithmetic on 32 values at a time (not used here)"),
     ("amx_bf16", "matrix products of BF16 with F32 sums, by far the fastest"),
-    ("amx_fp16", "matrix products of F16 with F32 sums, by far the fastest"),
+    ("amx_fp16", "matrix products of F16 with F32 sums (not used here: those of BF16 serve)"),
 ];
 
 /// Prints both.

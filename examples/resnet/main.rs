@@ -1,7 +1,8 @@
 //! Trains ResNet-18 on CIFAR-10 in F32, f16 and bf16 and compares the three.
 //!
 //! Without `--data` it trains a narrow one on the shipped digits, enlarged to CIFAR's size, so that it runs anywhere in a
-//! few minutes: `cargo run --release --example resnet -- --data cifar-10-batches-bin --width 64 --epochs 30`.
+//! few minutes. The full one on CIFAR-10:
+//! `cargo run --release --example resnet -- --data cifar-10-batches-bin --width 64 --epochs 30`.
 
 #[path = "../models/mod.rs"]
 mod models;

@@ -138,6 +138,9 @@ pub enum Error {
         found: usize,
     },
     /// An index lies outside its dimension.
+    ///
+    /// A GPU does not wait to see this: there the error comes from the next call that reads from the device (`item`, `to_vec`),
+    /// and `op` names the operation at fault.
     #[error("{op}: index {index} is out of range for size {size}")]
     IndexOutOfRange {
         /// Operation
@@ -280,7 +283,8 @@ pub enum Error {
          use `scaler.step(&mut optimizer, &grads)`, which skips the step then"
     )]
     PastScaler,
-    /// An optimizer was stepped with gradients of none of its parameters.
+    /// A scaler stepped an optimizer with gradients of none of its parameters. (`Optimizer::step` leaves parameters without a
+    /// gradient as they are.)
     #[error("{op}: none of the optimizer's {parameters} parameters has a gradient; does the loss depend on them?")]
     NoGradients {
         /// Operation

@@ -113,7 +113,8 @@ impl TensorFile {
         self.tensors.get(name)
     }
 
-    /// Reads a file; everything is checked before anything is returned. Integers of other sizes become I64.
+    /// Reads a file; everything is checked before anything is returned. U8 stays; other integers become I64,
+    /// but U64, which may not fit, is an error.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, [`Error::Format`] when it is truncated or malformed or holds elements

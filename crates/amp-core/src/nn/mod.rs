@@ -1,8 +1,9 @@
 //! Modules: the layers that models are made of, with PyTorch's default initialisations.
 //!
 //! `forward` takes a tensor of any precision `P` and follows the module's class: Linear, convolutions, attention and
-//! recurrent cells work in `P` (their F32 weights are narrowed once per optimizer step and shared); normalisations
-//! return F32; activations, pooling and dropout keep `P`.
+//! recurrent cells work in `P` (products of many rows round the F32 weights as they read them, other operations share a copy
+//! in 16 bits that is made at most once per optimizer step); normalisations, softmaxes, softplus, upsampling, bilinear and
+//! transformer layers return F32, as embeddings do; other activations, pooling and dropout keep `P`.
 
 mod activation;
 mod attention;

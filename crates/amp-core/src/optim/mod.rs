@@ -121,7 +121,8 @@ pub trait Optimizer {
     ///
     /// # Errors
     /// [`Error::PastScaler`] when a [`GradScaler`](crate::GradScaler) unscaled these gradients; [`Error::Argument`] when a
-    /// setting makes no sense or two groups have the same parameter. Nothing has changed then.
+    /// setting makes no sense or two groups have the same parameter; [`Error::SparseGradient`] for rows of a table that this
+    /// optimizer cannot move alone; [`Error::Device`] for parameters or gradients on different devices. Nothing has changed then.
     fn step<S: IsUnscaled>(&mut self, grads: &Gradients<S>) -> Result<()>
     where
         Self: Sized,

@@ -61,7 +61,8 @@ impl GradScalerBuilder {
         self
     }
 
-    /// With `false` every call of the scaler is the identity and no step is ever skipped.
+    /// With `false` losses and gradients are neither scaled nor checked, `step` always updates the parameters, and `update` does
+    /// nothing.
     pub fn enabled(mut self, enabled: bool) -> Self {
         self.enabled = enabled;
         self

@@ -126,7 +126,7 @@ impl GradScaler {
         })
     }
 
-    /// Whether the scaler does anything; with `enabled(false)` every call is the identity.
+    /// Whether the scaler does anything; with `enabled(false)` it only steps the optimizer.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
@@ -188,7 +188,9 @@ impl GradScaler {
     ///
     /// # Errors
     /// [`Error::NoGradients`] when no parameter of the optimizer has a gradient; [`Error::SteppedTwice`] when a built-in
-    /// optimizer was stepped since the last [`update`](Self::update); [`Error::NotScaled`] when no scaler scaled the gradients.
+    /// optimizer was stepped since the last [`update`](Self::update); [`Error::NotScaled`] when no scaler scaled the gradients;
+    /// [`Error::ForeignGradients`] when another one scaled or unscaled them; and what the optimizer refuses. A disabled scaler
+    /// asks only whose gradients they are.
     pub fn step<O: Optimizer + ?Sized>(&mut self, optimizer: &mut O, grads: impl StepGradients) -> Result<Step> {
         grads.step(self, optimizer)
     }
@@ -219,7 +221,7 @@ impl GradScaler {
     /// Sets the scale, rounded down to a power of two within floor and ceiling, in place of an [`update`](Self::update).
     ///
     /// # Errors
-    /// [`Error::Argument`] when `scale` is not a positive number.
+    /// [`Error::Argument`] when `scale` does not lie between 2^-126 and 2^127. A static scale stays as it is.
     pub fn update_to(&mut self, scale: f32) -> Result<()> {
         let exponent = builder::exponent_below("update_to", scale)?.clamp(self.rule.floor, self.rule.ceiling);
         if self.enabled {

@@ -105,7 +105,8 @@ impl GradScaler {
     /// ceiling.
     ///
     /// # Errors
-    /// [`Error::Argument`] when a factor is not a power of two. Nothing has changed then.
+    /// [`Error::Argument`] when the scale does not lie between 2^-126 and 2^127, or a factor is no power of two above 1 (growth)
+    /// or below it (backoff); a static scaler keeps its own. Nothing has changed then.
     pub fn load_state(&mut self, state: &ScalerState) -> Result<()> {
         if !self.enabled {
             return Ok(());

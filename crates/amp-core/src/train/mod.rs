@@ -112,7 +112,8 @@ impl<'a> TrainState<'a> {
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be written; a file that was there before is still there.
-    /// [`Error::Argument`](crate::Error::Argument) for an optimizer of your own, whose state is not known here.
+    /// [`Error::Argument`](crate::Error::Argument) for an optimizer of your own, whose state is not known here, and while an `Ema`
+    /// is swapped in; [`Error::State`](crate::Error::State) when two tensors have one path.
     pub fn save(mut self, path: impl AsRef<Path>) -> Result<()> {
         self.write()?.save(path)
     }
@@ -122,8 +123,9 @@ impl<'a> TrainState<'a> {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be read, [`Error::Format`](crate::Error::Format) when it is
     /// truncated, damaged or of another version, or holds something that is not named here or is of another kind,
-    /// [`Error::State`](crate::Error::State) when its tensors belong to another model or optimizer. Nothing has changed
-    /// then.
+    /// [`Error::State`](crate::Error::State) when its tensors belong to another model or optimizer,
+    /// [`Error::Argument`](crate::Error::Argument) for what [`save`](Self::save) refuses and for a scaler's state that cannot be
+    /// used, or [`Error::ScalerState`](crate::Error::ScalerState). Nothing has changed then.
     pub fn load(mut self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let file = TensorFile::load(path, &Device::cpu())?;

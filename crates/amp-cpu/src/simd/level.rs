@@ -14,7 +14,8 @@ pub enum Level {
     Avx512,
     /// The same with AVX512-BF16, which products of BF16 use; other kernels run as with [`Self::Avx512`].
     Avx512Bf16,
-    /// The same with AMX for BF16, which products of BF16 use; other kernels run as with [`Self::Avx512`].
+    /// The same with AMX for BF16, which products of BF16 use, and matrix products of F16 as sums of such; other kernels run as
+    /// with [`Self::Avx512`].
     Amx,
 }
 
