@@ -43,6 +43,7 @@ mod pattern;
 mod protocol;
 mod receiver;
 mod redeclared;
+mod rounds;
 mod shared;
 mod statement;
 mod sums;
@@ -55,19 +56,20 @@ mod wrapper;
 use crate::args::{Region, param_name};
 use crate::changes::Changes;
 use crate::error::Errors;
-use crate::flow::{Carried, Direct, Flows, Site};
+use crate::flow::{Flows, Site};
 use crate::hoist::{Hoists, Step, Use};
 use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
-use crate::{emit, hoist, parens};
+use crate::{emit, hoist};
 pub(crate) use expect::Expect;
 pub(crate) use grown::Growth;
-use grown::same_lists;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
+use rounds::Settled;
+pub(crate) use rounds::{Start, Walked, walk, walk_both};
 use std::rc::Rc;
 use syn::{Block, Expr, ExprBlock, Stmt, Type, parse_quote};
 
@@ -80,37 +82,8 @@ pub(crate) struct Context {
     pub(crate) tallies: bool,
 }
 
-/// What one round tells the next.
-#[derive(Clone, Default)]
-struct Settled {
-    /// Nothing yet: what comes out of a variable that starts as `None` adds nothing to what is put into it.
-    first: bool,
-    vars: Vec<Option<Prec>>,
-    /// Variables that hold tuples, and which of the elements are F32.
-    elements: Vec<(usize, Vec<bool>)>,
-    /// The variables that carry a cast of the user's round a loop.
-    carried: Carried,
-    /// The calls that write a narrow result.
-    direct: Direct,
-    mentions: Vec<Mention>,
-    /// Lists that grow by what is made of them.
-    grown: Vec<Growth>,
-}
-
 /// A variable that is named, and where.
 type Mention = (usize, Vec<Step>);
-
-impl Settled {
-    /// Whether a round that started from this chose the same.
-    fn is(&self, next: &Self) -> bool {
-        let (known, new) = next.vars.split_at(self.vars.len().min(next.vars.len()));
-        known == self.vars
-            && new.iter().all(Option::is_none)
-            && same_lists(&self.grown, &next.grown)
-            && self.elements == next.elements
-            && self.carried == next.carried
-    }
-}
 
 /// One round.
 pub(crate) struct Walker<'a> {
@@ -166,115 +139,6 @@ pub(crate) struct Walker<'a> {
     nested: Option<Ident>,
     /// Whether blocks of the body have imports of their own.
     imports: bool,
-}
-
-/// A body with its casts, and what was found out about it.
-pub(crate) struct Walked {
-    pub(crate) body: Block,
-    pub(crate) errors: Errors,
-    pub(crate) rows: Vec<Row>,
-}
-
-/// What a round starts from.
-pub(crate) struct Start<'a> {
-    pub(crate) cx: &'a Context,
-    pub(crate) region: &'a Region,
-    pub(crate) rules: &'a Rules,
-    pub(crate) returns: &'a Expect,
-    /// What the place of the body's value declares.
-    pub(crate) gives: &'a Expect,
-    /// Declares parameters.
-    pub(crate) declare: &'a dyn Fn(&mut Walker<'_>),
-}
-
-/// More rounds than the lattice is high: a body that has not settled by then is left to the types.
-const MAX_ROUNDS: usize = 6;
-
-/// Walks a body until nothing changes.
-pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
-    let (walker, body, _) = settle(start, body);
-    walker.finish(body)
-}
-
-/// Walks a body in the region's precision and in F32, between which a condition decides at run time.
-pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walked {
-    let (mut walker, lower, in_lower) = settle(start, body);
-    let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
-    let (_, body) = walker.switched(enabled, (lower, in_lower), (full, in_full));
-    walker.finish(Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(body, None)] })
-}
-
-/// The last round of a body, its casts written.
-fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
-    let body = &configured::enclose(&parens::quiet(body));
-    let changes = Rc::new(Changes::of(body, start.rules));
-    let mut settled = Settled { first: true, ..Settled::default() };
-    let mut walker = round(start, (body, &changes), settled.clone(), None).0;
-    settled.first = walker.scopes.vars.iter().any(|var| var.empty);
-    for _ in 0..MAX_ROUNDS {
-        let (vars, carried) = (walker.scopes.choose(), walker.flows.carried().clone());
-        let (grown, elements) = (walker.grown.clone(), walker.scopes.choose_elements());
-        let next = Settled { vars, elements, carried, grown, ..Settled::default() };
-        if settled.is(&next) && !settled.first {
-            break;
-        }
-        settled = next;
-        walker = round(start, (body, &changes), settled.clone(), None).0;
-    }
-    settled.direct = walker.flows.direct();
-    settled.mentions = walker.mentions;
-    let hoists = Hoists::plan(&walker.uses);
-    round(start, (body, &changes), settled, Some(hoists))
-}
-
-/// Casts are written when it is known which of them are made ahead.
-fn round<'a>(
-    start: &Start<'a>,
-    (body, changes): (&Block, &Rc<Changes>),
-    settled: Settled,
-    hoists: Option<Hoists>,
-) -> (Walker<'a>, Block, Value) {
-    let flows = Flows::knowing(settled.carried.clone());
-    let mut walker = Walker {
-        writes: hoists.is_some(),
-        cx: start.cx,
-        region: start.region.clone(),
-        switched_off: None,
-        rules: start.rules.clone(),
-        changes: changes.clone(),
-        scopes: Scopes::default(),
-        settled,
-        steps: Vec::new(),
-        tails: Vec::new(),
-        binding_scope: None,
-        collected: None,
-        consumed: false,
-        next_id: 0,
-        flows,
-        next_site: 0,
-        uses: Vec::new(),
-        givers: Vec::new(),
-        mentions: Vec::new(),
-        grown: Vec::new(),
-        hoists: hoists.unwrap_or_default(),
-        counted: Vec::new(),
-        says_type: false,
-        tallied: 0,
-        marked: Vec::new(),
-        cast: Vec::new(),
-        breaks: Vec::new(),
-        slots: Vec::new(),
-        returns: start.returns.clone(),
-        errors: Errors::default(),
-        rows: Vec::new(),
-        trainers: Vec::new(),
-        nested: None,
-        imports: false,
-    };
-    let mut body = body.clone();
-    (start.declare)(&mut walker);
-    let value = walker.block(&mut body, start.gives);
-    (walker, body, value)
 }
 
 impl Walker<'_> {
