@@ -1,6 +1,7 @@
 //! Bilinear forms of two tensors.
 
 use crate::precision::{Element, Float, SamePrecision};
+use crate::shape::check_same;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
@@ -40,6 +41,9 @@ impl<P: Float> Tensor<P> {
         if j != second || rows != others {
             let (expected, found) = (format!("{:?}", [rows, &[second]].concat()), other.raw.shape().into());
             return Err(Error::Shape { op: OP, what: "the second input", expected, found });
+        }
+        if let Some(bias) = bias {
+            check_same(OP, "the bias", &[outputs], bias.raw.shape())?;
         }
         let count = rows.iter().product();
         let wide = weight.to::<P>()?.permute([1, 0, 2])?.reshape([first, outputs * second])?;

@@ -52,7 +52,7 @@ impl Fill {
     pub(crate) fn value(self, op: &'static str, dtype: DType) -> Result<f64> {
         let largest = largest(dtype);
         match self {
-            Self::Value(v) if whole(dtype).is_some_and(|range| !range.contains(&v) || v.fract() != 0.0) => {
+            Self::Value(v) if !holds(v, dtype) => {
                 Err(Error::argument(op, "the value", format!("a value of {dtype}"), v))
             }
             Self::NegInf if whole(dtype).is_some() => {
@@ -85,8 +85,11 @@ fn overflows(value: f64, dtype: DType) -> bool {
     value.is_finite() && value.abs() > largest(dtype)
 }
 
-/// A number that an operation writes into a tensor: finite numbers must be finite in its precision.
+/// A number that an operation writes into a tensor: finite numbers must be finite in its precision, integers one of its values.
 pub(super) fn written(op: &'static str, value: f64, dtype: DType) -> Result<f64> {
+    if !holds(value, dtype) {
+        return Err(Error::argument(op, "the value", format!("a value of {dtype}"), value));
+    }
     if overflows(value, dtype) {
         let expected = format!("at most {:e} in {dtype}", largest(dtype));
         return Err(Error::argument(op, "the value", expected, format!("{value:e}")));
@@ -102,6 +105,11 @@ fn whole(dtype: DType) -> Option<RangeInclusive<f64>> {
         DType::Bool => Some(0.0..=1.0),
         _ => None,
     }
+}
+
+/// Whether an integer precision has this value, if it is one.
+fn holds(value: f64, dtype: DType) -> bool {
+    whole(dtype).is_none_or(|range| range.contains(&value) && value.fract() == 0.0)
 }
 
 impl<P: Element> Tensor<P> {

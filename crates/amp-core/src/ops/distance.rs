@@ -6,7 +6,7 @@ use crate::precision::{Element, Float, I64, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::Dims;
+use amp_cpu::{Dims, MAX_RANK};
 
 full_range! {
     DistPrecision, "`dist` must run in `F32`";
@@ -22,6 +22,7 @@ impl<P: Float> Tensor<P> {
     where
         P: DistPrecision + SamePrecision<Q>,
     {
+        shape::broadcast("dist", self.raw.shape(), other.raw.shape())?;
         self.sub(other)?.norm(p, [], false)
     }
 
@@ -55,6 +56,11 @@ impl<P: Float> Tensor<P> {
         }
         if let Some(y) = euclidean(self, other, p)? {
             return Ok(y);
+        }
+        let [left, right] =
+            [self.dims(), other.dims()].map(|sizes| Dims::new(&sizes[..sizes.len() - 2]).expect("fewer"));
+        if shape::broadcast(OP, &left, &right)?.len() + 3 > MAX_RANK {
+            return Err(Error::TooManyDimensions { op: OP, rank: left.len().max(right.len()) + 3 });
         }
         self.unsqueeze(-2)?.sub(&other.unsqueeze(-3)?)?.norm(norm_of_rows(self, p), -1, false)
     }
@@ -91,6 +97,11 @@ impl<P: Float> Tensor<P> {
     where
         P: PairwiseDistancePrecision + SamePrecision<Q>,
     {
+        const OP: &str = "pairwise_distance";
+        if shape::broadcast(OP, self.raw.shape(), other.raw.shape())?.is_empty() {
+            let found = self.raw.shape().into();
+            return Err(Error::Rank { op: OP, what: "the input", expected: "at least 1 dimension", found });
+        }
         self.sub(other)?.add(eps)?.norm(p, -1, keep)
     }
 }

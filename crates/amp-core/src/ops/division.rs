@@ -130,9 +130,10 @@ fn doubles(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
 
 #[track_caller]
 fn divide<P: Numeric>(op: Division, a: &Tensor<P>, b: impl Operand<P>) -> Result<Tensor<P>> {
-    let b = b.term().beside(&a.raw)?;
+    let (b, whole) = (b.term(), matches!(P::DTYPE, DType::I64 | DType::U8));
+    let b = if whole { b.written(op.name(), P::DTYPE)? } else { b }.beside(&a.raw)?;
     a.device().check_same(b.device(), op.name())?;
-    if matches!(P::DTYPE, DType::I64 | DType::U8) {
+    if whole {
         return integers(op, &a.raw, &b).map(Tensor::from_raw);
     }
     if P::DTYPE == DType::F64 {
@@ -197,6 +198,15 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn a_divisor_that_bytes_cannot_hold_is_refused() {
+        let x = Tensor::<U8>::from_vec(vec![255], [1], &Device::cpu()).unwrap();
+        let text = |result: crate::Result<Tensor<U8>>| result.unwrap_err().to_string();
+        assert_eq!(text(x.remainder(256)), "remainder: the value must be a value of U8, found 256");
+        assert!(text(x.floor_divide(-1)).contains("floor_divide: the value must be a value of U8, found -1"));
+        assert_eq!(x.remainder(16).unwrap().to_vec().unwrap(), [15]);
     }
 
     #[test]

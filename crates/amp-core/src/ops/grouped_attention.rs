@@ -3,19 +3,19 @@
 use super::attention::OP;
 use crate::precision::Element;
 use crate::tensor::Tensor;
-use crate::{AttentionOptions, Error, Result};
+use crate::{AttentionOptions, Error, Result, shape};
+use amp_cpu::Dims;
 
 /// Heads of queries in groups, each of which has the keys and the values of one head.
 ///
 /// The groups are put beside the batch, where keys and values broadcast: they are never repeated in memory.
 pub(super) struct Groups {
-    batch: usize,
+    /// Dimensions before the heads, which broadcast.
+    batch: Vec<usize>,
     /// Heads of keys and values.
     heads: usize,
     /// Heads of queries for each of them.
     times: usize,
-    /// The query's dimensions before the last one.
-    outer: Vec<usize>,
 }
 
 impl Groups {
@@ -24,7 +24,7 @@ impl Groups {
     /// # Errors
     /// [`Error::Argument`] unless keys and values have as many heads, a divisor of those of the query.
     pub fn new([q, k, v]: [&[usize]; 3], options: AttentionOptions) -> Result<Option<Self>> {
-        let (&[ref batch @ .., queries, _, _], &[.., keys, _, _], &[.., values, _, _]) = (q, k, v) else {
+        let (&[.., queries, _, _], &[.., keys, _, _], &[.., values, _, _]) = (q, k, v) else {
             return Ok(None);
         };
         if !options.grouped || queries == keys {
@@ -38,15 +38,21 @@ impl Groups {
             let expected = format!("{keys}, that of the keys");
             return Err(Error::argument(OP, "the number of heads of the values", expected, values));
         }
-        let (batch, outer) = (batch.iter().product(), q[..q.len() - 1].to_vec());
-        Ok(Some(Self { batch, heads: keys, times: queries / keys, outer }))
+        let [q, k, v] = [q, k, v].map(|sizes| Dims::new(&sizes[..sizes.len() - 3]).expect("fewer than there were"));
+        let batch = shape::broadcast(OP, &shape::broadcast(OP, &q, &k)?, &v)?.to_vec();
+        Ok(Some(Self { batch, heads: keys, times: queries / keys }))
     }
 
     /// `[.., heads or heads * times, rows, columns]` as `[batch * heads, 1 or times, rows, columns]`.
     fn split<P: Element>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
         let &[.., heads, rows, columns] = x.dims() else { return Ok(x.clone()) };
-        let whole = x.expand([self.batch, heads, rows, columns])?;
-        whole.reshape([self.batch * self.heads, heads / self.heads, rows, columns])
+        let count = self.batch.iter().product::<usize>() * self.heads;
+        x.expand(self.beside([heads, rows, columns]))?.reshape([count, heads / self.heads, rows, columns])
+    }
+
+    /// The dimensions of the batch, and others behind them.
+    fn beside(&self, sizes: [usize; 3]) -> Vec<usize> {
+        [&self.batch[..], &sizes].concat()
     }
 
     pub fn split_all<P: Element>(&self, qkv: [&Tensor<P>; 3]) -> Result<[Tensor<P>; 3]> {
@@ -61,13 +67,13 @@ impl Groups {
             return x.reshape(x.dims()[outer..].to_vec());
         }
         let [rows, columns] = [x.dims()[outer], x.dims()[outer + 1]];
-        self.split(&x.expand([self.batch, self.heads * self.times, rows, columns])?)
+        self.split(&x.expand(self.beside([self.heads * self.times, rows, columns]))?)
     }
 
-    /// The result for `[batch * heads, times, T, E]`, in the query's shape.
+    /// The result for `[batch * heads, times, T, E]`, with all heads of queries beside one another.
     pub fn joined<P: Element>(&self, y: &Tensor<P>) -> Result<Tensor<P>> {
-        let width = y.dims()[y.rank() - 1];
-        y.reshape([&self.outer[..], &[width]].concat())
+        let &[.., rows, width] = y.dims() else { unreachable!("what was split") };
+        y.reshape(self.beside([self.heads * self.times, rows, width]))
     }
 }
 
@@ -93,10 +99,14 @@ mod tests {
     fn equals_repeated_keys_and_values() -> Result<()> {
         let device = Device::cpu();
         let of = |shape: &[usize], start| numbers(shape, start).to::<F32>();
-        for (q, k) in [(&[2, 6, 4, 8][..], &[2, 2, 4, 8][..]), (&[6, 4, 8], &[3, 4, 8]), (&[2, 6, 4, 8], &[1, 1, 4, 8])]
-        {
+        for (q, k) in [
+            (&[2, 6, 4, 8][..], &[2, 2, 4, 8][..]),
+            (&[6, 4, 8], &[3, 4, 8]),
+            (&[2, 6, 4, 8], &[1, 1, 4, 8]),
+            (&[1, 6, 4, 8], &[2, 2, 4, 8]),
+        ] {
             let (q, k, v) = (of(q, 0.1)?, of(k, 0.2)?, of(k, 0.3)?);
-            let times = q.dims()[q.rank() - 3] / k.dims()[k.rank() - 3];
+            let times: usize = q.dims()[q.rank() - 3] / k.dims()[k.rank() - 3];
             let [wide_k, wide_v] = [k.repeat_interleave(times, -3)?, v.repeat_interleave(times, -3)?];
             let whole = [&q.dims()[..q.rank() - 1], &[4]].concat();
             for scores in [&[4, 4][..], &[1, 1, 4], &[6, 4, 4], &whole] {

@@ -2,6 +2,7 @@
 
 use super::kernel::binary;
 use super::operand::Operand;
+use super::scatter::lined;
 use crate::autograd::{Pass, record};
 use crate::memory::on_host;
 use crate::precision::{Element, Float, I64, Numeric, SamePrecision};
@@ -121,6 +122,10 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
+        if self.rank() == 0 || index.rank() == 0 {
+            let (base, index, src) = (lined(self)?, lined(index)?, lined(src)?);
+            return base.scatter_reduce(axis, &index, &src, how, include_self)?.reshape(self.dims());
+        }
         let (base, src) = (self.to::<P::Wide>()?, src.to::<P::Wide>()?);
         let ones = src.detach().ones_like()?;
         // Of each place, how many elements are combined into it.
@@ -176,7 +181,7 @@ fn extremes<W: Float>(
     Tensor::<crate::F64>::from_vec(y, base.dims().into_shape(OP)?, base.device())?.to()
 }
 
-/// `y` in the graph: its gradient goes evenly to the elements that are equal to it.
+/// `y` in the graph: its gradient goes evenly to the elements that are equal to it; where it is NaN, all of them have NaN.
 #[track_caller]
 fn shared<W: Float>(
     base: &Tensor<W>,
@@ -191,8 +196,9 @@ fn shared<W: Float>(
         let equal = |a: &Tensor<W>, b: &Tensor<W>| a.detach().eq(b)?.to::<W>();
         let (own, other) = (equal(base, y)?.mul(counts)?, equal(src, &y.gather(axis, &index)?)?);
         let number = own.scatter_add(axis, &index, &other)?;
-        let (own, other) =
-            (own.div(&number.clamp_min(1.0)?)?, other.div(&number.gather(axis, &index)?.clamp_min(1.0)?)?);
+        let number = y.eq(y)?.where_(&number.clamp_min(1.0)?, f64::NAN)?;
+        let other = other.div(&number.gather(axis, &index)?)?;
+        let own = counts.gt(0.0)?.where_(&own.div(&number)?, 0.0)?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             if pass.wants(0) {
                 pass.give(0, binary(OP, Binary::Mul, pass.grad(), &own.raw, pass.dtype(0))?)?;
@@ -263,6 +269,29 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
+    }
+
+    /// As PyTorch has both.
+    #[test]
+    fn an_extreme_that_is_nan_has_gradients_of_nan_and_scalars_count_as_lines() -> Result<()> {
+        let of = |values: &[f32]| Tensor::<F32>::from_slice(values, [values.len()], &Device::cpu());
+        for (own, base) in [(true, [f32::NAN, 0.0]), (false, [0.0, 0.0])] {
+            let (x, src) = (of(&[1.0, 2.0])?.tracked(), of(&[f32::NAN, 5.0])?.tracked());
+            let y = x.scatter_reduce(0, &index(&[0, 1], &[2]), &src, ScatterReduce::Max, own)?;
+            let grads = y.sum_all()?.backward()?;
+            let bits = |x: &Tensor<F32>| -> Result<Vec<u32>> {
+                Ok(grads.get(x)?.unwrap().to_vec()?.iter().map(|v| if v.is_nan() { 7 } else { v.to_bits() }).collect())
+            };
+            assert_eq!(bits(&x)?, base.map(|v| if v.is_nan() { 7 } else { v.to_bits() }));
+            assert_eq!(bits(&src)?, [7, 1.0_f32.to_bits()]);
+        }
+        let (one, five) = (index(&[1], &[1]).reshape(())?, of(&[5.0])?.reshape(())?);
+        let y = of(&[0.0; 3])?.scatter_reduce(0, &one, &five, ScatterReduce::Max, true)?;
+        assert_eq!(y.to_vec()?, [0.0, 5.0, 0.0]);
+        let two = of(&[4.0, 3.0])?;
+        let y = five.scatter_reduce(0, &index(&[0, 0], &[2]), &two, ScatterReduce::Min, true)?;
+        assert_eq!((y.rank(), y.item()?), (0, 3.0));
+        Ok(())
     }
 
     #[test]

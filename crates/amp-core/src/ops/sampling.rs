@@ -39,14 +39,17 @@ impl<P: Float> Tensor<P> {
             *shape.last_mut().expect("1 or 2 dimensions") = count;
             return Tensor::zeros(shape, self.device());
         }
-        // The least of exponential draws over their rates lies at each position with the probability of its weight.
         if !replacement {
+            // The least of exponential draws over their rates lies at each position with the probability of its weight.
             return Ok((&weights / &exponential(&weights)?)?.topk(count, -1, true)?.1);
         }
+        // A share of the sum, which no draw reaches, lies in the part of some weight above 0.
+        let sums = weights.cumsum(-1)?;
+        let total = sums.narrow(-1, weights.dims()[weights.rank() - 1] - 1, 1)?;
         let mut shape = weights.dims().to_vec();
-        shape.insert(weights.rank() - 1, count);
-        let each = weights.unsqueeze(-2)?.expand(shape)?;
-        (&each / &exponential(&each)?)?.argmax(-1, false)
+        *shape.last_mut().expect("1 or 2 dimensions") = count;
+        let shares = Tensor::<F64>::rand(shape, self.device())?.mul(&total)?;
+        sums.searchsorted(&shares, true)
     }
 
     /// 1 with the probability that each element states, else 0 (`torch.bernoulli`). Draws are made in F64.
@@ -130,6 +133,17 @@ mod tests {
         // Five standard deviations of a share of 4000 draws are 0.04 at most.
         assert!((share(0, 0) - 0.25).abs() < 0.04, "seed 1: {}", share(0, 0));
         assert!((share(1, 2) - 0.5).abs() < 0.04, "seed 1: {}", share(1, 2));
+    }
+
+    #[test]
+    fn many_draws_of_many_positions_take_no_more_than_both() {
+        manual_seed(4);
+        let weights = Tensor::<F32>::ones([50_000], &Device::cpu()).unwrap();
+        let drawn = weights.multinomial(100_000, true).unwrap().to_vec().unwrap();
+        assert!(drawn.iter().all(|at| (0..50_000).contains(at)));
+        // Five standard deviations of the share of the first half are 0.008.
+        let first = drawn.iter().filter(|&&at| at < 25_000).count() as f64 / 1e5;
+        assert!((first - 0.5).abs() < 0.008, "seed 4: {first}");
     }
 
     #[test]

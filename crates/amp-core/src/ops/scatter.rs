@@ -92,7 +92,7 @@ fn check_index(op: &'static str, x: &RawTensor, axis: usize, index: &RawTensor) 
 
 /// A single value as a line of one element, as PyTorch takes it beside an index; other tensors as they are.
 #[track_caller]
-fn lined<P: Element>(x: &Tensor<P>) -> Result<Tensor<P>> {
+pub(super) fn lined<P: Element>(x: &Tensor<P>) -> Result<Tensor<P>> {
     if x.rank() == 0 { x.unsqueeze(0) } else { Ok(x.clone()) }
 }
 

@@ -24,7 +24,15 @@ pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
     if let Some(bias) = bias {
         scores = scores.add(bias)?;
     }
-    let weights = match refused(&scores, mask, options.causal)? {
+    let mut refused = refused(&scores, mask, options.causal)?;
+    if bias.is_some() {
+        let hidden = scores.detach().eq(f64::NEG_INFINITY)?;
+        refused = Some(match refused {
+            None => hidden,
+            Some(refused) => refused.logical_or(&hidden)?,
+        });
+    }
+    let weights = match refused {
         None => scores.softmax(-1)?,
         // The lowest number and not minus infinity, of which a row would be NaN.
         Some(refused) => scores.masked_fill(&refused, Fill::Lowest)?.softmax(-1)?.masked_fill(&refused, 0.0)?,
@@ -57,6 +65,26 @@ mod tests {
 
     fn inputs() -> [Tensor<F64>; 3] {
         [numbers(&[2, 3, 4, 6], 0.3), numbers(&[2, 1, 5, 6], 1.1), numbers(&[2, 1, 5, 7], 2.7)]
+    }
+
+    /// As PyTorch has it: nothing of a row that is hidden whole is NaN.
+    #[test]
+    fn a_bias_of_minus_infinity_refuses_as_a_mask_does() -> Result<()> {
+        let qkv = inputs();
+        let mask = numbers(&[4, 5], 0.9).gt(0.0)?;
+        let mask = mask.logical_and(&numbers(&[4, 1], 2.0).gt(0.0)?)?;
+        let bias = mask.where_(&Tensor::<F64>::zeros([4, 5], &Device::cpu())?, f64::NEG_INFINITY)?;
+        let of = |hidden: bool| -> Result<Vec<Vec<f64>>> {
+            let [q, k, v] = qkv.each_ref().map(|x| x.detach().tracked());
+            let (zeros, options) = (bias.zeros_like()?, AttentionOptions::new());
+            let (bias, mask) = if hidden { (bias.tracked(), None) } else { (zeros.tracked(), Some(&mask)) };
+            let y = q.scaled_dot_product_attention_biased(&k, &v, &bias, mask, options)?;
+            let grads = (&y * &numbers(y.dims(), 0.2))?.sum_all()?.backward()?;
+            let grad = |x: &Tensor<F64>| grads.get(x)?.expect("it has one").to_vec();
+            Ok(vec![y.to_vec()?, grad(&q)?, grad(&k)?, grad(&v)?, grad(&bias)?])
+        };
+        assert_eq!(of(true)?, of(false)?);
+        Ok(())
     }
 
     #[test]

@@ -116,10 +116,12 @@ impl<P: Float> Tensor<P> {
         }
         if p.is_infinite() {
             let magnitude = self.pointwise("norm", Unary::Abs)?;
-            let (name, fold) = if p > 0.0 { ("max", Reduce::Max) } else { ("min", Reduce::Min) };
+            let fold = if p > 0.0 { Reduce::Max } else { Reduce::Min };
             return match axes.is_empty() {
                 true => Ok(magnitude),
-                false => Self::from_raw(extreme(name, fold, &magnitude.raw, &axes, P::WRITES)?).drop_axes(&axes, keep),
+                false => {
+                    Self::from_raw(extreme("norm", fold, &magnitude.raw, &axes, P::WRITES)?).drop_axes(&axes, keep)
+                }
             };
         }
         Self::from_raw(norm_to(&self.raw, p, &axes, P::WRITES)?).drop_axes(&axes, keep)
