@@ -54,6 +54,25 @@ const CREATION: &[Bad] = &[
     (&["item: ", "[0]"], || f32([0]).item().map(drop)),
 ];
 
+/// Operations that are made of others name themselves.
+const COMPOSED: &[Bad] = &[
+    (&["mm: ", "[2, 3]", "inner dimensions"], || f32([2, 3]).mm(&f32([2, 3])).map(drop)),
+    (&["bmm: ", "[1, 2, 3]", "inner dimensions"], || f32([1, 2, 3]).bmm(&f32([1, 2, 3])).map(drop)),
+    (&["mv: ", "[2, 3]", "[2]"], || f32([2, 3]).mv(&f32([2])).map(drop)),
+    (&["dot: ", "[3]", "[2]"], || f32([3]).dot(&f32([2])).map(drop)),
+    (&["bilinear: ", "the bias", "[5]", "[1]"], || {
+        f32([2, 3]).bilinear(&f32([2, 4]), &f32([5, 3, 4]), Some(&f32([1]))).map(drop)
+    }),
+    (&["cdist: ", "[2]", "[5]"], || f32([2, 3, 4]).cdist(&f32([5, 6, 4]), 2.0).map(drop)),
+    (&["cdist: ", "9 dimensions"], || f32([1; 8]).cdist(&f32([1; 8]), 1.0).map(drop)),
+    (&["dist: ", "[2]", "[3]"], || f32([2]).dist(&f32([3]), 2.0).map(drop)),
+    (&["pairwise_distance: ", "[2]", "[3]"], || f32([2]).pairwise_distance(&f32([3]), 2.0, 1e-6, false).map(drop)),
+    (&["pairwise_distance: ", "1 dimension"], || f32(()).pairwise_distance(&f32(()), 2.0, 1e-6, false).map(drop)),
+    (&["norm: ", "[0, 3]"], || f32([0, 3]).norm(f64::INFINITY, 0, false).map(drop)),
+    (&["remainder: ", "256"], || Tensor::<U8>::ones([1], &Device::cpu())?.remainder(256).map(drop)),
+    (&["scatter: ", "300"], || Tensor::<U8>::ones([1], &Device::cpu())?.scatter(0, &i64([0]), 300).map(drop)),
+];
+
 const VIEWS: &[Bad] = &[
     (&["reshape: ", "[4]", "4", "6"], || f32([2, 3]).reshape([4]).map(drop)),
     (&["reshape: "], || f32([0]).reshape([usize::MAX, 0]).map(drop)),
@@ -175,7 +194,7 @@ const AUTOGRAD: &[Bad] = &[
 #[test]
 fn bad_input_is_named_in_an_error() {
     let mut wrong = Vec::new();
-    for table in [CREATION, VIEWS, ARITHMETIC, INDEXING, LAYERS, AUTOGRAD] {
+    for table in [CREATION, COMPOSED, VIEWS, ARITHMETIC, INDEXING, LAYERS, AUTOGRAD] {
         for (i, (parts, call)) in table.iter().enumerate() {
             match catch_unwind(call) {
                 Err(_) => wrong.push(format!("{parts:?}: panicked")),
