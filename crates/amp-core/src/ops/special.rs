@@ -134,7 +134,7 @@ fn xlogy(x: &RawTensor, y: &RawTensor) -> Result<RawTensor> {
 }
 
 impl<P: Float> Tensor<P> {
-    /// `1 - erf(x)`, with all its digits where that is small (`torch.erfc`). Computed in F64, rounded once.
+    /// `1 - erf(x)`, to 11 digits where that is small (`torch.erfc`). Computed in F64, rounded once.
     #[track_caller]
     pub fn erfc(&self) -> Result<Self> {
         let slope = |x: &RawTensor| affine(&bell(&x.cast_view(DType::F64)?)?, -2.0, -0.0)?.cast_view(wide(x));
