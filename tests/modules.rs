@@ -339,6 +339,36 @@ fn what_is_no_module_is_passed_over_and_what_holds_modules_is_looked_into() -> R
     Ok(())
 }
 
+/// A parameter of a type is a module where what holds it is one if it is.
+#[test]
+fn parameters_of_types_are_looked_into_where_containers_hold_them() -> Result<()> {
+    #[derive(Module)]
+    struct Held<'a, A, B, C, D, E> {
+        both: (A, [B; 1]),
+        named: std::collections::BTreeMap<String, C>,
+        layers: Box<[D]>,
+        inner: &'a E,
+        chain: Sequential<(A, B)>,
+    }
+    let device = Device::best();
+    let linear = || Linear::new(2, 3, &device);
+    let inner = linear()?;
+    let held = Held {
+        both: (linear()?, [linear()?]),
+        named: [("one".to_owned(), linear()?)].into(),
+        layers: vec![linear()?].into(),
+        inner: &inner,
+        chain: Sequential((linear()?, linear()?)),
+    };
+    assert_eq!((held.both.1.len(), held.named.len(), held.layers.len()), (1, 1, 1));
+    let names: Vec<String> = held.named_parameters().into_iter().map(|(name, _)| name).collect();
+    let paths = ["both.0", "both.1.0", "named.one", "layers.0", "inner", "chain.0", "chain.1"];
+    let expected: Vec<String> =
+        paths.iter().flat_map(|path| ["weight", "bias"].map(|name| format!("{path}.{name}"))).collect();
+    assert_eq!(names, expected);
+    Ok(())
+}
+
 amp_policy! { halved { lower: [run] } }
 
 /// A layer with an operation of its own, as a method.

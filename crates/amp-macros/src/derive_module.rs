@@ -243,7 +243,7 @@ fn member(i: usize, field: &Field) -> TokenStream {
     }
 }
 
-/// Type parameters that are a field's whole type, or what a Vec, Option, Box or array of it holds: they must be modules.
+/// Type parameters that are a field's whole type, or what a container of it holds: they must be modules.
 fn module_parameters(input: &DeriveInput) -> Vec<Ident> {
     let parameters: Vec<&Ident> = input.generics.type_params().map(|p| &p.ident).collect();
     let fields: Vec<&Field> = match &input.data {
@@ -252,34 +252,43 @@ fn module_parameters(input: &DeriveInput) -> Vec<Ident> {
         Data::Union(_) => Vec::new(),
     };
     let mut found = Vec::new();
-    for field in fields {
-        let skipped = FieldOptions::of(field).is_ok_and(|o| o.skip);
-        if let (false, Some(ident)) = (skipped, held(&field.ty))
-            && parameters.contains(&&ident)
-            && !found.contains(&ident)
-        {
-            found.push(ident);
+    for field in fields.into_iter().filter(|field| !FieldOptions::of(field).is_ok_and(|o| o.skip)) {
+        for ident in held(&field.ty) {
+            if parameters.contains(&&ident) && !found.contains(&ident) {
+                found.push(ident);
+            }
         }
     }
     found
 }
 
-fn held(ty: &Type) -> Option<Ident> {
+fn held(ty: &Type) -> Vec<Ident> {
     match ty {
         Type::Array(array) => held(&array.elem),
+        Type::Slice(slice) => held(&slice.elem),
+        Type::Reference(reference) => held(&reference.elem),
+        Type::Group(group) => held(&group.elem),
+        Type::Paren(paren) => held(&paren.elem),
+        Type::Tuple(tuple) => tuple.elems.iter().flat_map(held).collect(),
         Type::Path(path) if path.qself.is_none() => {
             if let Some(ident) = path.path.get_ident() {
-                return Some(ident.clone());
+                return vec![ident.clone()];
             }
-            let last = path.path.segments.last()?;
-            let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
-            let container = ["Vec", "Option", "Box", "Rc", "Arc"].iter().any(|name| last.ident == name);
-            match arguments.args.first()? {
-                GenericArgument::Type(inner) if container && arguments.args.len() == 1 => held(inner),
-                _ => None,
+            let Some(last) = path.path.segments.last() else { return Vec::new() };
+            let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Vec::new() };
+            let one = ["Vec", "Option", "Box", "Rc", "Arc", "Sequential"].iter().any(|name| last.ident == name);
+            // What its keys are is no module.
+            let map = ["BTreeMap", "HashMap"].iter().any(|name| last.ident == name);
+            let argument = match one {
+                true => arguments.args.first(),
+                false => arguments.args.iter().nth(1).filter(|_| map),
+            };
+            match argument {
+                Some(GenericArgument::Type(inner)) => held(inner),
+                _ => Vec::new(),
             }
         }
-        _ => None,
+        _ => Vec::new(),
     }
 }
 
@@ -297,6 +306,17 @@ mod tests {
             struct Block<M, N, P> { inner: M, many: Vec<Option<N>>, marker: PhantomData<P> }
         });
         assert!(text.contains("where M : :: amp :: nn :: Module , N : :: amp :: nn :: Module {"), "{text}");
+    }
+
+    #[test]
+    fn parameters_that_containers_hold_must_be_modules() {
+        let text = expanded(quote! {
+            struct Block<'a, A, B, C, D, K> { both: (A, [B; 2]), inner: &'a C, layers: Box<[Option<D>]>, keys: BTreeMap<K, A> }
+        });
+        for name in ["A", "B", "C", "D"] {
+            assert!(text.contains(&format!("{name} : :: amp :: nn :: Module")), "{text}");
+        }
+        assert!(!text.contains("K : :: amp"), "{text}");
     }
 
     #[test]
