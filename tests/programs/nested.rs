@@ -168,3 +168,18 @@ fn what_is_returned_out_of_a_region_is_what_the_function_declares() -> Result<()
     assert!(others(&x, true).is_ok_and(|add| add(&w).is_ok()));
     Ok(())
 }
+
+/// Called as an option is.
+fn keep(x: &T) -> Result<T> {
+    x.relu()
+}
+
+#[test]
+fn bodies_call_functions_that_have_the_names_of_options() -> Result<()> {
+    let (x, w) = (random([3, 3])?, random([3, 3])?);
+    assert_eq!(bits(&amp_region!(f16, keep(&x)?)), bits(&x.relu()?));
+    let whole: Result<T> = amp_region!(f16, full(matmul), keep(&x));
+    assert_eq!(bits(&whole?), bits(&x.relu()?));
+    assert_eq!(bits(&amp_region!(f16, full(matmul), { x.matmul(&w)? })), bits(&x.matmul(&w)?));
+    Ok(())
+}

@@ -267,7 +267,9 @@ fn starts_option(input: ParseStream) -> bool {
     let ahead = input.fork();
     let Ok(key) = key(&ahead) else { return false };
     let listed = OPTIONS.contains(&format!("`{key}`")) || OPTIONS.contains(&format!("`{key}("));
-    listed && (ahead.peek(Token![=]) && !ahead.peek(Token![==]) || ahead.peek(syn::token::Paren))
+    // The body may be a call of a function of this name: nothing stands behind the body.
+    let called = ahead.peek(syn::token::Paren) && ahead.parse::<TokenTree>().is_ok() && ahead.peek(Token![,]);
+    listed && (called || ahead.peek(Token![=]) && !ahead.peek(Token![==]))
 }
 
 fn value<T: syn::parse::Parse>(input: ParseStream, key: &Ident, what: &str) -> Result<T> {
