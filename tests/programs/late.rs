@@ -244,3 +244,53 @@ fn modules_borrow_what_a_variable_that_was_declared_first_makes() -> Result<()> 
     }
     Ok(())
 }
+
+/// What a pattern takes out of a variable that begins as `None`, and that is assigned F32 there.
+#[autocast(f16)]
+fn delayed(xs: &[T], w: &T, sharp: bool) -> Result<Vec<T>> {
+    let (mut out, mut before) = (Vec::new(), None);
+    for x in xs {
+        if let Some(mut h) = before.take() {
+            if sharp {
+                h = x.softmax(-1)?;
+            }
+            out.push(h.matmul(w)?);
+            out.push(h);
+        }
+        before = Some(x.matmul(w)?);
+    }
+    Ok(out)
+}
+
+/// The same in an arm of a `match`.
+#[autocast(f16)]
+fn delayed_in_an_arm(xs: &[T], w: &T, sharp: bool) -> Result<Vec<T>> {
+    let (mut out, mut before) = (Vec::new(), None);
+    for x in xs {
+        match before.take() {
+            Some(mut h) => {
+                if sharp {
+                    h = x.softmax(-1)?;
+                }
+                out.push(h.matmul(w)?);
+                out.push(h);
+            }
+            None => assert!(out.is_empty()),
+        }
+        before = Some(x.matmul(w)?);
+    }
+    Ok(out)
+}
+
+#[test]
+fn variables_of_patterns_whose_type_comes_later_are_assigned_f32() -> Result<()> {
+    let (x, w) = (random([3, 3])?, random([3, 3])?);
+    let xs = [x.clone(), x.clone()];
+    let product = |x: &T| -> Result<T> { x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to::<F32>() };
+    for (sharp, h) in [(false, product(&x)?), (true, x.softmax(-1)?)] {
+        for out in [delayed(&xs, &w, sharp)?, delayed_in_an_arm(&xs, &w, sharp)?] {
+            assert_eq!((bits(&out[0]), bits(&out[1])), (bits(&product(&h)?), bits(&h)));
+        }
+    }
+    Ok(())
+}

@@ -18,8 +18,9 @@ impl Walker<'_> {
             let name = self.scopes.vars[var].name().to_owned();
             let pat = pats.iter_mut().rev().find(|pat| find_ident(pat, &name).is_some());
             if let Some(pat) = pat.filter(|_| self.scopes.find(&name) == Some(var) && self.widens(var)) {
+                let late = self.scopes.vars[var].value.late && !self.cx.host;
                 self.widen(var);
-                again.push(self.redeclare(pat, var));
+                again.push(self.redeclare(pat, var, late));
             }
         }
         again
@@ -38,14 +39,18 @@ impl Walker<'_> {
         self.scopes.vars[var].widened = true;
     }
 
-    /// `let mut h = widened(h);`
-    fn redeclare(&self, pat: &mut Pat, var: usize) -> Stmt {
+    /// `let mut h = widened(h);` of a variable whose type may be found out `late`.
+    fn redeclare(&self, pat: &mut Pat, var: usize, late: bool) -> Stmt {
         let var = &self.scopes.vars[var];
         let (name, made) = (var.name(), var.made);
         let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
         // What the pattern declares is not what changes.
         Unchanging(name).visit_pat_mut(pat);
-        let value = self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() });
+        // What is assigned to it is a tensor: its type need not be asked.
+        let value = match (late, self.target(&Prec::F32)) {
+            (true, target) => Expr::Verbatim(quote!(__amp::late(#ident, #target))),
+            _ => self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() }),
+        };
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
     }
 }
