@@ -254,7 +254,7 @@ impl Value {
         Self {
             prec: self.prec.join(&other.prec),
             sure: self.sure && other.sure,
-            pinned: self.pinned_beside(other).max(other.pinned_beside(self)),
+            pinned: self.pinned_beside(other).or(other.pinned_beside(self)),
             by_name: self.by_name || other.by_name,
             constants: self.constants_with(other),
             count: self.count.filter(|_| self.count == other.count),

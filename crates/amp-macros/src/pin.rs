@@ -23,6 +23,15 @@ impl Pin {
     pub(crate) fn of_region(switched_off: bool) -> Self {
         if switched_off { Self::Kept } else { Self::No }
     }
+
+    /// That of a value which may be either. The compiler is asked about one cast: of two that it knows more of than the macro,
+    /// nobody can say that they undo nothing.
+    pub(crate) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Named(_) | Self::Of(_), Self::Named(_) | Self::Of(_)) if self != other => Self::Widened,
+            _ => self.max(other),
+        }
+    }
 }
 
 impl Value {
@@ -39,7 +48,9 @@ impl Value {
 
     /// What holds it, or is given by who made it, and is known by no more than that narrowing it would undo a cast.
     pub(crate) fn kept(&self) -> Option<Self> {
-        let pinned = self.is_pinned().then(|| Self { pinned: self.pinned, ..Self::new(Prec::F32) });
-        pinned.or_else(|| self.parts.iter().find_map(Self::kept))
+        let own = self.is_pinned().then_some(self.pinned);
+        let parts = self.parts.iter().filter_map(Self::kept).map(|part| part.pinned);
+        let pinned = own.into_iter().chain(parts).reduce(Pin::or)?;
+        Some(Self { pinned, ..Self::new(Prec::F32) })
     }
 }

@@ -7,7 +7,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprField, ExprPath, Member, parse_quote};
 
 /// An expression that has a value's type; it is looked at and never run.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Place {
     expr: Expr,
     /// What the names in it mean, in the order of a visit; `None` for what is no variable.
@@ -23,7 +23,7 @@ pub(crate) struct View {
     pub(crate) typed: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Mention {
     var: usize,
     origin: Option<Rc<Place>>,

@@ -42,7 +42,9 @@ impl Pins {
     }
 
     fn add(&mut self, slot: &Slot, pin: Pin) {
-        if pin > self.of(slot) {
+        let known = self.of(slot);
+        let pin = known.or(pin);
+        if pin != known {
             self.0.insert(slot.clone(), pin);
         }
     }

@@ -72,8 +72,12 @@ impl Walker<'_> {
             // Truth values and integers become floats: nothing says of which precision.
             (Prec::Other, _) => Pin::No,
             (Prec::Opaque | Prec::Unknown, Some(place)) if from.prec == Prec::Opaque || from.by_name => {
-                self.cast.push((place, self.closures()));
-                Pin::Of(self.cast.len() - 1)
+                let cast = (place, self.closures());
+                let known = self.cast.iter().position(|other| *other == cast);
+                Pin::Of(known.unwrap_or_else(|| {
+                    self.cast.push(cast);
+                    self.cast.len() - 1
+                }))
             }
             _ => Pin::Widened,
         }

@@ -85,7 +85,7 @@ impl Walker<'_> {
         if !scalar && !agree {
             self.meet_operands(expr, emit::ends(source), &left, &right);
         }
-        let pinned = if scalar { left.pinned.max(right.pinned) } else { Pin::No };
+        let pinned = if scalar { left.pinned.or(right.pinned) } else { Pin::No };
         let late = left.is_late_f32() || right.is_late_f32();
         let sure = scalar || late || left.sure && right.sure;
         let made = scalar && (left.made || right.made);

@@ -1,0 +1,16 @@
+//~ error: this cast to `F32` would be undone by `matmul`
+use amp::prelude::*;
+
+pub struct Net {
+    scores: Tensor<F32>,
+    mask: Tensor<Bool>,
+}
+
+#[autocast(f16)]
+pub fn f(net: &Net, w: &Tensor<F32>, exact: bool) -> Result<Tensor<F32>> {
+    let h = if exact { net.scores.to::<F32>()? } else { net.mask.to::<F32>()? };
+    h.matmul(w)
+    //~ ^ here
+}
+
+fn main() {}
