@@ -55,3 +55,44 @@ fn what_was_no_float_is_narrowed_behind_its_cast() -> Result<()> {
     assert_eq!(bits(&of_fields(&fc, &batch, &w)?), bits(&by_hand));
     Ok(())
 }
+
+/// A closure stands between the cast and its use.
+#[autocast(f16)]
+fn cast_in_a_closure(batch: &Batch, w: &T) -> Result<T> {
+    let kept = batch.mask.as_ref().map(|mask| mask.to::<F32>()).transpose()?;
+    match kept {
+        Some(kept) => w.matmul(&kept),
+        None => w.relu(),
+    }
+}
+
+#[autocast(f16)]
+fn used_in_a_closure(batch: &Batch, ws: &[T]) -> Result<Vec<T>> {
+    let pixels = batch.pixels.to::<F32>()?;
+    ws.iter().map(|w| w.matmul(&pixels)).collect()
+}
+
+/// One field in both branches.
+#[autocast(f16)]
+fn cast_in_both_branches(batch: &Batch, w: &T, turned: bool) -> Result<T> {
+    let h = if turned { batch.pixels.to::<F32>()?.t()? } else { batch.pixels.to::<F32>()? };
+    h.matmul(w)
+}
+
+#[test]
+fn casts_of_fields_are_narrowed_behind_closures_and_branches() -> Result<()> {
+    let (w, device) = (random([3, 3])?, Device::cpu());
+    let pixels = Tensor::<U8>::from_vec(vec![7, 1, 2, 3, 4, 5, 6, 7, 255], [3, 3], &device)?;
+    let mask = w.gt(0.0)?;
+    let (w16, pixels16) = (w.to::<F16>()?, pixels.to::<F16>()?);
+    let of_mask = w16.matmul(&mask.to::<F16>()?)?.to::<F32>()?;
+    let labels = Tensor::<I64>::from_vec(vec![0, 2, 1], [3], &device)?;
+    let batch = Batch { pixels, labels, mask: Some(mask) };
+    assert_eq!(bits(&cast_in_a_closure(&batch, &w)?), bits(&of_mask));
+    let all = used_in_a_closure(&batch, std::slice::from_ref(&w))?;
+    assert_eq!(bits(&all[0]), bits(&w16.matmul(&pixels16)?.to()?));
+    let straight = cast_in_both_branches(&batch, &w, false)?;
+    assert_eq!(bits(&straight), bits(&pixels16.matmul(&w16)?.to()?));
+    assert_eq!(bits(&cast_in_both_branches(&batch, &w, true)?), bits(&pixels16.t()?.matmul(&w16)?.to()?));
+    Ok(())
+}

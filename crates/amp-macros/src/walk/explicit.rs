@@ -2,6 +2,7 @@
 
 use super::Walker;
 use crate::emit::Mark;
+use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::place::Place;
@@ -117,8 +118,11 @@ impl Walker<'_> {
             Pin::Of(number) => {
                 let (place, closures) = self.cast.get(number)?;
                 let view = place.seen_from(&self.scopes).filter(|view| view.typed)?;
-                // A closure captures what is named in it, even where that does not run.
-                (*closures == self.closures()).then_some(Mark::Of(view.expr))
+                // A closure captures what is named in it, even where that does not run: one that borrows may.
+                let owns = |step: &Step| matches!(step, Step::Barrier(number) if !closures.contains(number));
+                let here = self.closures();
+                let borrows = here.starts_with(closures) && !self.steps.iter().any(owns);
+                (borrows || closures.starts_with(&here)).then_some(Mark::Of(view.expr))
             }
             _ => None,
         }
