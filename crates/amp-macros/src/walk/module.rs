@@ -103,7 +103,11 @@ impl Walker<'_> {
             Some(mark) => Some((spans[i], Some(mark))),
             None => values[i].is_pinned().then_some((spans[i], None)),
         });
-        let pinned: Vec<((Span, Span), Option<Mark>)> = pinned.take(1).collect();
+        let mut pinned: Vec<((Span, Span), Option<Mark>)> = pinned.collect();
+        // Of what the types may allow, all is asked; one that they cannot is one error.
+        if let Some(certain) = pinned.iter().position(|(_, mark)| mark.is_none()) {
+            pinned = vec![pinned.swap_remove(certain)];
+        }
         let given = |callee: Expr, passed: Vec<Expr>| {
             *whole.receiver = callee;
             for (&i, arg) in asked.iter().zip(passed) {
