@@ -138,6 +138,34 @@ fn others(x: &T, early: bool) -> std::result::Result<Box<dyn Fn(&T) -> Result<T>
     Ok(Box::new(T::relu))
 }
 
+/// What two regions of a type parameter share is narrowed ahead of both.
+#[autocast(f16)]
+fn shared<P: AutocastPrecision>(x: &T, w: &T) -> Result<(T, T)> {
+    let a = amp_region!(P, x.matmul(w)?);
+    let b = amp_region!(P, w.matmul(x)?);
+    Ok((a, b))
+}
+
+/// And what such a region narrows in a loop, ahead of that.
+#[autocast(bf16)]
+fn in_a_loop<P: AutocastPrecision>(x: &T, w: &T) -> Result<Vec<Tensor<P>>> {
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let y: Tensor<P> = amp_region!(P, x.matmul(w)?);
+        all.push(y);
+    }
+    Ok(all)
+}
+
+#[autocast(P)]
+fn of_another<P: AutocastPrecision, Q: AutocastPrecision>(x: &T, w: &T) -> Result<T> {
+    let mut sum = x.matmul(w)?.to::<F32>()?;
+    for _ in 0..2 {
+        sum = (sum + amp_region!(Q, w.matmul(x)?).to::<F32>()?)?;
+    }
+    Ok(sum)
+}
+
 #[test]
 fn regions_within_regions_are_part_of_them() -> Result<()> {
     let (x, w) = (random([4, 4])?, random([4, 4])?);
@@ -182,4 +210,25 @@ fn bodies_call_functions_that_have_the_names_of_options() -> Result<()> {
     assert_eq!(bits(&whole?), bits(&x.relu()?));
     assert_eq!(bits(&amp_region!(f16, full(matmul), { x.matmul(&w)? })), bits(&x.matmul(&w)?));
     Ok(())
+}
+
+#[test]
+fn casts_ahead_of_a_region_of_a_type_parameter_are_to_that() -> Result<()> {
+    fn by_hand<P: AutocastPrecision>(x: &T, w: &T) -> Result<T> {
+        x.to::<P>()?.matmul(&w.to::<P>()?)?.to()
+    }
+    fn agree<P: AutocastPrecision>(x: &T, w: &T) -> Result<()> {
+        let expected = (bits(&by_hand::<P>(x, w)?), bits(&by_hand::<P>(w, x)?));
+        let (a, b) = shared::<P>(x, w)?;
+        assert_eq!((bits(&a), bits(&b)), expected);
+        assert_eq!(bits(&in_a_loop::<P>(x, w)?[1].to()?), expected.0);
+        let second = by_hand::<P>(w, x)?;
+        let sum = ((by_hand::<BF16>(x, w)? + &second)? + &second)?;
+        assert_eq!(bits(&of_another::<BF16, P>(x, w)?), bits(&sum));
+        Ok(())
+    }
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    agree::<F16>(&x, &w)?;
+    agree::<BF16>(&x, &w)?;
+    agree::<F32>(&x, &w)
 }

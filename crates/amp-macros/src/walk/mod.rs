@@ -160,13 +160,13 @@ impl Walker<'_> {
         match prec {
             Prec::Half(name) => match &self.region {
                 Region::Param(param) if param_name(param) == *name => quote!(__amp::to::<#param>()),
-                _ if self.cx.param.as_deref() == Some(name.as_str()) => {
-                    // It was one on the attribute.
+                _ if name == "F16" => quote!(__amp::TO_F16),
+                _ if name == "BF16" => quote!(__amp::TO_BF16),
+                _ => {
+                    // It is one of a region around this, or of one in it that a cast is made ahead of.
                     let param: Option<syn::Path> = syn::parse_str(name).ok();
                     quote!(__amp::to::<#param>())
                 }
-                _ if name == "F16" => quote!(__amp::TO_F16),
-                _ => quote!(__amp::TO_BF16),
             },
             _ => quote!(__amp::TO_F32),
         }
