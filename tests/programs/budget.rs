@@ -1,6 +1,6 @@
 //! Casts that cost something are counted by the types of the modules that might make them.
 
-use super::{T, random};
+use super::{T, bits, random};
 use amp::nn::*;
 use amp::prelude::*;
 
@@ -100,6 +100,21 @@ impl Norms {
     }
 }
 
+/// A region in both bodies of one that a condition switches on is counted once.
+#[autocast(f16, max_casts = 0)]
+fn in_both_bodies(n: &LayerNorm, x: &T, on: bool) -> Result<T> {
+    let y = amp_region!(f16, enabled = on, { amp_region!(bf16, n.forward(x)?) });
+    Ok(y)
+}
+
+fn in_both_of_a_region(fc: &Linear, n: &LayerNorm, x: &T, on: bool) -> Result<T> {
+    let y = amp_region!(f16, enabled = on, max_casts = 1, {
+        assert_eq!(fc.forward(x)?.rank(), 2);
+        amp_region!(bf16, n.forward(x)?)
+    });
+    Ok(y)
+}
+
 #[test]
 fn budgets_count_modules_that_narrow() -> Result<()> {
     let cpu = Device::cpu();
@@ -123,6 +138,11 @@ fn budgets_count_modules_that_narrow() -> Result<()> {
     assert_eq!(norms.chained(&x)?.dims(), [4, 4]);
     assert_eq!(norms.nested::<BF16>(&x)?.dims(), [4, 2]);
     assert_eq!(norms.looped(&x, &random([2, 2])?)?.dims(), [4, 2]);
+    for on in [false, true] {
+        assert_eq!(bits(&in_both_bodies(&n, &x, on)?), bits(&n.forward(&x)?));
+        let fc = Linear::new(4, 4, &cpu)?;
+        assert_eq!(bits(&in_both_of_a_region(&fc, &n, &x, on)?), bits(&n.forward(&x)?));
+    }
     let region = amp_region!(f16, max_casts = 1, { norms.head.forward(&norms.act.forward(&x)?)? });
     assert_eq!(region.dims(), [4, 2]);
     Ok(())

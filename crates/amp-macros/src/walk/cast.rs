@@ -194,7 +194,7 @@ impl Walker<'_> {
         let (Prec::Half(_), true, Some(row)) = (prec, costs, self.rows.last_mut()) else { return None };
         row.costed += 1;
         row.doubtful += u32::from(doubtful);
-        if !doubtful || !self.cx.tallies {
+        if !doubtful || !self.tallies {
             return None;
         }
         let tally = emit::local("n", self.tallied, Span::call_site());

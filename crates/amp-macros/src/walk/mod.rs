@@ -119,6 +119,8 @@ pub(crate) struct Walker<'a> {
     counted: Vec<(usize, Option<Ident>)>,
     /// What is walked is assigned to a variable that starts as `None`: it says the type of what comes out of that.
     says_type: bool,
+    /// Modules are asked for what they cost: in one of two bodies, of which one runs, once.
+    tallies: bool,
     /// How many tallies there are.
     tallied: usize,
     /// The precisions of casts that the user wrote of which only the types say what they are.

@@ -62,7 +62,9 @@ impl Walker<'_> {
         let (rows, errors) = (self.rows.len(), std::mem::take(&mut self.errors));
         let lower_end = self.flows.state();
         self.flows.resume(before);
+        let tallies = std::mem::replace(&mut self.tallies, false);
         let full = self.walked_in(args, Region::F32, Step::Branch(node, 1), body.clone());
+        self.tallies = tallies;
         self.flows.merge(vec![lower_end]);
         // It is one region, and one plan.
         self.rows.truncate(rows);

@@ -75,7 +75,9 @@ pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {
 /// Walks a body in the region's precision and in F32, between which a condition decides at run time.
 pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walked {
     let (mut walker, lower, in_lower) = settle(start, body);
-    let (_, full, in_full) = settle(&Start { region: &Region::F32, ..*start }, body);
+    // What a call costs is counted once.
+    let cx = &Context { param: start.cx.param.clone(), tallies: false, ..*start.cx };
+    let (_, full, in_full) = settle(&Start { cx, region: &Region::F32, ..*start }, body);
     let (_, body) = walker.switched(enabled, (lower, in_lower), (full, in_full));
     walker.finish(Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(body, None)] })
 }
@@ -135,6 +137,7 @@ fn round<'a>(
         hoists: hoists.unwrap_or_default(),
         counted: Vec::new(),
         says_type: false,
+        tallies: start.cx.tallies,
         tallied: 0,
         marked: Vec::new(),
         cast: Vec::new(),
