@@ -347,3 +347,93 @@ fn closures_that_are_cast_to_objects_give_what_these_do() -> Result<()> {
     assert_eq!(calls[1](&x)?.to_vec()?, x.exp()?.to_vec()?);
     Ok(())
 }
+
+/// Closures that are given to one's own functions, and end in branches.
+mod in_branches {
+    use super::T;
+    use amp::nn::*;
+    use amp::prelude::*;
+
+    fn each<R>(ws: &[T], f: impl Fn(&T) -> Result<R>) -> Result<Vec<R>> {
+        ws.iter().map(f).collect()
+    }
+
+    fn full(ws: &[T], f: impl Fn(&T) -> Result<T>) -> Result<Vec<T>> {
+        each(ws, f)
+    }
+
+    fn half(ws: &[T], f: impl Fn(&T) -> Result<Tensor<F16>>) -> Result<Vec<Tensor<F16>>> {
+        each(ws, f)
+    }
+
+    fn numbered(ws: &[T], f: impl Fn(&T) -> Result<(T, usize)>) -> Result<Vec<(T, usize)>> {
+        each(ws, f)
+    }
+
+    #[autocast(f16)]
+    pub(super) fn of_if(x: &T, ws: &[T], way: usize) -> Result<Vec<T>> {
+        full(ws, |w| {
+            if way == 0 {
+                w.matmul(x)
+            } else if way == 1 {
+                x.matmul(w)
+            } else {
+                return w.exp();
+            }
+        })
+    }
+
+    #[autocast(f16)]
+    pub(super) fn of_match(fc: &Linear, x: &T, ws: &[T], way: usize) -> Result<Vec<T>> {
+        full(ws, |w| {
+            let h = x.matmul(w)?;
+            match way {
+                0 => h.relu(),
+                _ => fc.forward(&h),
+            }
+        })
+    }
+
+    #[autocast(f16)]
+    pub(super) fn of_tuples(x: &T, ws: &[T], way: usize) -> Result<Vec<(T, usize)>> {
+        numbered(ws, |w| match way {
+            0 => Ok((w.matmul(x)?, x.rank())),
+            _ => Ok((x.matmul(w)?, w.rank())),
+        })
+    }
+
+    #[autocast(f16)]
+    pub(super) fn boxed<'a>(x: &'a T, flip: bool) -> Vec<Box<super::Kernel<'a>>> {
+        let mut all: Vec<Box<super::Kernel<'a>>> = Vec::new();
+        all.push(Box::new(move |w| if flip { w.matmul(x) } else { x.matmul(w) }));
+        all
+    }
+
+    /// What is declared to be narrow stays so, and what nothing is declared of is what its type says.
+    #[autocast(f16)]
+    pub(super) fn narrow(norm: &LayerNorm, ws: &[T], on: bool) -> Result<Vec<Tensor<F16>>> {
+        let kept = each(ws, |w| if on { norm.forward(w) } else { w.add(w) })?;
+        half(&kept, |w| if on { w.matmul(w) } else { w.matmul(w)?.relu() })
+    }
+}
+
+#[test]
+fn closures_that_end_in_branches_give_what_is_declared() -> Result<()> {
+    let (x, w) = (random([3, 3])?, random([3, 3])?);
+    let (fc, norm) = (Linear::new(3, 3, &Device::cpu())?, LayerNorm::new(3, &Device::cpu())?);
+    let product = |a: &T, b: &T| a.to::<F16>()?.matmul(&b.to::<F16>()?);
+    let (xw, wx) = (product(&x, &w)?, product(&w, &x)?.to::<F32>()?.to_vec()?);
+    let wide = xw.to::<F32>()?;
+    let ws = [w];
+    assert_eq!(in_branches::of_if(&x, &ws, 0)?[0].to_vec()?, wx);
+    assert_eq!(in_branches::of_if(&x, &ws, 1)?[0].to_vec()?, wide.to_vec()?);
+    assert_eq!(in_branches::of_if(&x, &ws, 2)?[0].to_vec()?, ws[0].exp()?.to_vec()?);
+    assert_eq!(in_branches::of_match(&fc, &x, &ws, 0)?[0].to_vec()?, wide.relu()?.to_vec()?);
+    assert_eq!(in_branches::of_match(&fc, &x, &ws, 1)?[0].to_vec()?, fc.forward(&xw)?.to::<F32>()?.to_vec()?);
+    assert_eq!(in_branches::of_tuples(&x, &ws, 0)?[0].0.to_vec()?, wx);
+    assert_eq!(in_branches::of_tuples(&x, &ws, 1)?[0].0.to_vec()?, wide.to_vec()?);
+    assert_eq!(in_branches::boxed(&x, true)[0](&ws[0])?.to_vec()?, wx);
+    let normed = norm.forward(&ws[0])?;
+    assert_eq!(in_branches::narrow(&norm, &ws, true)?[0].to_vec()?, product(&normed, &normed)?.to_vec()?);
+    Ok(())
+}

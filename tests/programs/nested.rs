@@ -128,6 +128,30 @@ fn in_closure(x: &T, w: &T, early: bool) -> Result<T> {
     product(x)
 }
 
+fn in_branches(x: &T, w: &T, way: usize) -> Result<T> {
+    let y = amp_region!(f16, {
+        if way < 2 {
+            return if way == 0 { x.matmul(w) } else { w.matmul(x) };
+        }
+        x.matmul(w)?
+    });
+    y.to()
+}
+
+fn tuples_in_branches(x: &T, w: &T, way: usize) -> Result<(T, usize)> {
+    let y = amp_region!(f16, {
+        let h = x.matmul(w)?;
+        if way < 2 {
+            return Ok(match way {
+                0 => (h.relu()?, 0),
+                _ => (h.abs()?, 1),
+            });
+        }
+        h
+    });
+    Ok((y.to()?, 2))
+}
+
 fn others(x: &T, early: bool) -> std::result::Result<Box<dyn Fn(&T) -> Result<T>>, String> {
     amp_region!(f16, {
         let Ok(h) = x.matmul(x) else { return Err("no product".into()) };
@@ -193,6 +217,8 @@ fn what_is_returned_out_of_a_region_is_what_the_function_declares() -> Result<()
     assert_eq!(bits(&plain(&x, &w, true)?.0), full);
     assert_eq!(narrow(&x, &w, true).expect("a product").to_vec()?, product.to_vec()?);
     assert_eq!(bits(&in_closure(&x, &w, true)?), full);
+    assert_eq!(bits(&in_branches(&x, &w, 0)?), full);
+    assert_eq!(bits(&tuples_in_branches(&x, &w, 1)?.0), bits(&product.abs()?.to::<F32>()?));
     assert!(others(&x, true).is_ok_and(|add| add(&w).is_ok()));
     Ok(())
 }

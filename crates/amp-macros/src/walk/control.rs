@@ -79,7 +79,7 @@ impl Walker<'_> {
             Arm { value: otherwise, end: End::Expr(other) },
         ];
         let (value, joined) = self.join(arms, expect);
-        self.finish_join(expr, joined);
+        self.finish_join(expr, joined, expect);
         value
     }
 
@@ -124,7 +124,7 @@ impl Walker<'_> {
         }
         self.flows.merge(ends);
         let (value, joined) = self.join(arms, expect);
-        self.finish_join(expr, joined);
+        self.finish_join(expr, joined, expect);
         value
     }
 
@@ -138,7 +138,7 @@ impl Walker<'_> {
         let (value, joined) = self.join(arms, &Expect::Open);
         let enabled = emit::scrutinee(enabled);
         let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
-        self.finish_join(&mut expr, joined);
+        self.finish_join(&mut expr, joined, &Expect::Nothing);
         (value, expr)
     }
 
@@ -238,12 +238,18 @@ impl Walker<'_> {
         }
     }
 
-    fn finish_join(&self, expr: &mut Expr, joined: Joined) {
+    fn finish_join(&self, expr: &mut Expr, joined: Joined, expect: &Expect) {
+        // What is expected of the whole the compiler does not find in the branches, behind the question how they join.
+        let asked = matches!(expect, Expect::Open) && !self.cx.host;
+        let join = |inner| if asked { emit::expected(emit::joined(inner)) } else { emit::joined(inner) };
         match joined {
             Joined::Already => {}
-            Joined::ByType => self.rewrite(expr, emit::joined),
+            Joined::ByType => self.rewrite(expr, join),
             Joined::Behind(slot) => self.rewrite(expr, |inner| emit::joined_behind(inner, &slot)),
-            Joined::Elements(wrapped) => self.rewrite(expr, |inner| wrapped.joined(&inner)),
+            Joined::Elements(wrapped) => self.rewrite(expr, |inner| match asked && wrapped.is_deep() {
+                true => emit::expected(wrapped.joined(&inner, emit::joined)),
+                false => wrapped.joined(&inner, join),
+            }),
         }
     }
 

@@ -34,7 +34,7 @@ impl Walker<'_> {
             return Value { prec: if sure { Prec::F32 } else { Prec::Unknown }, sure, ..value };
         }
         if let Some(wrapped) = wrap_elements(&mut elems, (&Expect::Nothing, false)) {
-            self.rewrite(expr, |array| emit::mapped(&array, 1, |elem| wrapped.joined(elem)));
+            self.rewrite(expr, |array| emit::mapped(&array, 1, |elem| wrapped.joined(elem, emit::joined)));
         }
         value
     }

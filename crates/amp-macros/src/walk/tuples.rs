@@ -40,9 +40,14 @@ impl Wrapped {
         emit::mapped(expr, self.depth, |tuple| emit::rewrapped(tuple, &self.elements, &elem))
     }
 
+    /// Whether the tuples are in options or results.
+    pub(super) fn is_deep(&self) -> bool {
+        self.depth > 0
+    }
+
     /// Joins the elements of what the branches of an expression give.
-    pub(super) fn joined(&self, expr: &Expr) -> Expr {
-        self.rewrapped(expr, |elem| emit::joined(elem.clone()))
+    pub(super) fn joined(&self, expr: &Expr, join: impl Fn(Expr) -> Expr) -> Expr {
+        self.rewrapped(expr, |elem| join(elem.clone()))
     }
 }
 
