@@ -129,3 +129,63 @@ fn region_that_is_switched_at_run_time_gives_f32() -> Result<()> {
     }
     Ok(())
 }
+
+/// Items of a body are there once, though it is there twice.
+mod items {
+    use super::T;
+    use amp::prelude::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[autocast(f16, enabled = on)]
+    pub(super) fn of_a_function(x: &T, on: bool) -> Result<(T, usize)> {
+        static CALLS: AtomicUsize = AtomicUsize::new(FIRST);
+        const FIRST: usize = 0;
+        let y = x.matmul(x)?;
+        Ok((y, CALLS.fetch_add(1, Relaxed)))
+    }
+
+    pub(super) fn of_a_region(x: &T, on: bool) -> Result<usize> {
+        amp_region!(f16, enabled = on, {
+            static CALLS: AtomicUsize = AtomicUsize::new(0);
+            fn next() -> usize {
+                CALLS.fetch_add(1, Relaxed)
+            }
+            x.matmul(x)?;
+            Ok(next())
+        })
+    }
+
+    #[autocast(f16)]
+    pub(super) fn of_a_region_within(x: &T, on: bool) -> Result<(T, usize)> {
+        let y = amp_region!(bf16, enabled = on, {
+            static CALLS: AtomicUsize = AtomicUsize::new(0);
+            (x.matmul(x)?, CALLS.fetch_add(1, Relaxed))
+        });
+        Ok(y)
+    }
+
+    /// A macro among them may name a variable.
+    #[autocast(f16, enabled = on)]
+    pub(super) fn with_a_macro(x: &T, on: bool) -> Result<(T, usize)> {
+        let rank = x.rank();
+        macro_rules! rank {
+            () => {
+                rank
+            };
+        }
+        const TWICE: usize = 2;
+        Ok((x.matmul(x)?, rank!() * TWICE))
+    }
+}
+
+#[test]
+fn items_of_a_body_in_two_precisions_are_there_once() -> Result<()> {
+    let x = random([2, 2])?;
+    for (i, on) in [true, false, true].into_iter().enumerate() {
+        assert_eq!(items::of_a_function(&x, on)?.1, i);
+        assert_eq!(items::of_a_region(&x, on)?, i);
+        assert_eq!(items::of_a_region_within(&x, on)?.1, i);
+        assert_eq!(items::with_a_macro(&x, on)?.1, 4);
+    }
+    Ok(())
+}

@@ -8,6 +8,7 @@ use crate::listed;
 use crate::plan;
 use crate::region::has_unparsed;
 use crate::rules::Rules;
+use crate::walk::nested::shared_items;
 use crate::walk::{Context, Expect, Start, Walked, walk};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -73,18 +74,21 @@ fn rewrite(args: &Args, function: &Function, block: &Block) -> TokenStream {
     let doc = plan::document(&walked.rows, &args.region);
     let imports = emit::imports(&private);
     let register = plan::register(&walked.rows, &args.region, &private, Some(&function.sig.ident));
-    let lower = walked.body.stmts;
+    let mut lower = walked.body;
     let body = match &args.enabled {
-        None => quote!(#(#lower)*),
+        None => {
+            let stmts = lower.stmts;
+            quote!(#(#stmts)*)
+        }
         Some(enabled) => {
-            let full = walk_function(args, &Region::F32, function, block, false);
+            let mut full = walk_function(args, &Region::F32, function, block, false);
             if errors.is_empty() {
                 errors = full.errors;
             }
-            let full = full.body.stmts;
+            let items = shared_items(&mut lower, &mut full.body);
             let enabled = emit::scrutinee(enabled);
-            let [lower, full] = [lower, full].map(|stmts| function.returning(quote!(#(#stmts)*)));
-            quote!(if #enabled #lower else #full)
+            let [lower, full] = [lower.stmts, full.body.stmts].map(|stmts| function.returning(quote!(#(#stmts)*)));
+            quote!(#(#items)* if #enabled #lower else #full)
         }
     };
     if !errors.is_empty() && has_unparsed(function.body.to_token_stream()) {

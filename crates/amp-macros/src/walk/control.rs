@@ -3,6 +3,7 @@
 use super::cast::never_cast;
 use super::configured::is_conditional;
 use super::macros::{diverges, is_foreign};
+use super::nested::shared_items;
 use super::pattern::has_struct;
 use super::redeclared::{begin_with, patterns_of};
 use super::tuples::{Wrapped, wrap_elements};
@@ -137,9 +138,13 @@ impl Walker<'_> {
         ];
         let (value, joined) = self.join(arms, &Expect::Open);
         let enabled = emit::scrutinee(enabled);
+        let items = shared_items(&mut lower, &mut full);
         let mut expr = Expr::Verbatim(quote!(if #enabled #lower else #full));
         self.finish_join(&mut expr, joined, &Expect::Nothing);
-        (value, expr)
+        match items.is_empty() {
+            true => (value, expr),
+            false => (value, Expr::Verbatim(quote!({ #(#items)* #expr }))),
+        }
     }
 
     /// Makes the branches agree; tells what is left to do with all of them.

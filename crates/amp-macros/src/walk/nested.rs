@@ -11,7 +11,7 @@ use proc_macro2::Span;
 use quote::{ToTokens, quote_spanned};
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Block, Expr, Macro, Stmt};
+use syn::{Block, Expr, Item, Macro, Stmt};
 
 impl Walker<'_> {
     pub(super) fn nested_region(&mut self, mac: &Macro) -> (Value, Option<Expr>) {
@@ -110,4 +110,15 @@ pub(crate) fn as_block(body: Expr) -> Block {
         Expr::Block(block) if block.label.is_none() && block.attrs.is_empty() => block.block,
         expr => Block { brace_token: Default::default(), stmts: vec![Stmt::Expr(expr, None)] },
     }
+}
+
+/// Takes the items out of two bodies of which one runs: a `static` of both is one. A macro may name variables, and items
+/// may be made by it: with one they stay where they are.
+pub(crate) fn shared_items(lower: &mut Block, full: &mut Block) -> Vec<Stmt> {
+    let is_macro = |stmt: &Stmt| matches!(stmt, Stmt::Item(Item::Macro(_)));
+    if lower.stmts.iter().any(is_macro) {
+        return Vec::new();
+    }
+    full.stmts.retain(|stmt| !matches!(stmt, Stmt::Item(_)));
+    lower.stmts.extract_if(.., |stmt| matches!(stmt, Stmt::Item(_))).collect()
 }
