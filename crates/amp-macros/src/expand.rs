@@ -56,6 +56,9 @@ fn expand(args: TokenStream, item: TokenStream, policy: Rules) -> TokenStream {
     let body = function.body.clone();
     // The parser's own message, and an editor's completion, need the body as it stands.
     let Ok(block) = syn::parse2::<Block>(quote!(#body)) else { return function.original() };
+    if let (Some(_), Err(error)) = (&args.enabled, function.check_future(&block)) {
+        return rejected(&error, function.stub());
+    }
     rewrite(&args, &function, &block)
 }
 

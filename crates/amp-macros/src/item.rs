@@ -9,8 +9,8 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::token::Brace;
 use syn::{
-    AttrStyle, Attribute, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Token, Type, TypeParamBound,
-    Visibility, WherePredicate,
+    AttrStyle, Attribute, Block, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Stmt, Token, Type,
+    TypeParamBound, Visibility, WherePredicate,
 };
 
 /// Where the attribute belongs.
@@ -166,6 +166,20 @@ impl Function {
         Err(spanned(param, format!("`{name}` is not known to be a precision that autocast can use"), help))
     }
 
+    /// The futures of two bodies have two types. (Closures may have one: that of a function, if they capture nothing.)
+    pub(crate) fn check_future(&self, block: &Block) -> Result<()> {
+        match (&self.sig.output, block.stmts.last()) {
+            (ReturnType::Type(_, ty), Some(Stmt::Expr(Expr::Async(_), None))) if matches!(**ty, Type::ImplTrait(_)) => {
+                Err(spanned(
+                    ty,
+                    "the two bodies of a function with `enabled` cannot give one `impl Future`",
+                    "write an `async fn`, or return a `Pin<Box<dyn Future<Output = ..>>>`: `Box::pin(async move { .. })`",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The function with another body.
     pub(crate) fn with_body(&self, doc: Option<String>, body: TokenStream) -> TokenStream {
         let Self { attrs, vis, default, sig, .. } = self;
@@ -187,12 +201,9 @@ impl Function {
 
     /// The signature with a body that has any type, so that one mistake is one error.
     pub(crate) fn stub(&self) -> TokenStream {
-        if returns_impl(&self.sig.output) {
-            let Self { attrs, vis, default, sig, body } = self;
-            return quote!(#(#attrs)* #vis #default #sig #body);
-        }
-        let Self { attrs, vis, default, sig, .. } = self;
-        quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #default #sig { loop {} })
+        let Self { attrs, vis, default, sig, body } = self;
+        let body = if returns_impl(&sig.output) { body.to_token_stream() } else { quote!({ loop {} }) };
+        quote!(#(#attrs)* #[allow(unused, clippy::all, clippy::pedantic)] #vis #default #sig #body)
     }
 
     pub(crate) fn original(&self) -> TokenStream {

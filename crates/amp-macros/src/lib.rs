@@ -98,6 +98,8 @@ use proc_macro::TokenStream;
 ///   list or the map that it is put into, for all that is taken out of that. What was not F32 before the cast may be narrowed
 ///   again in the next pass of a loop (`h = h.matmul(w)?.to::<F32>()?`), to what it was. What
 ///   one's own functions hand on is not seen, nor F32 by another name in the type of a variable (`let h: Tensor<Full> = x.to()?`).
+/// - With `enabled` a function has two bodies. An `impl Fn(..)` or `impl Iterator` is of one type in the first and of another in
+///   the second where a closure that captures something is in it: such a function returns a `Box<dyn Fn(..)>`.
 /// - Code inside macros other than those of `std` is not seen, nor that of a region within this one which has a `policy`: what it
 ///   assigns to a variable from outside has that variable's precision.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
