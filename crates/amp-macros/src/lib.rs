@@ -277,7 +277,8 @@ pub fn region_with(input: TokenStream) -> TokenStream {
 /// Every field whose type implements `Module` belongs to the model: layers, parameters, other models, and Vec, Option,
 /// Box, Arc, arrays and tuples of them. Other fields (sizes, names, constant tensors) are passed over; one that has parameters
 /// in it and is no module does not compile, other than behind a `Box`, an `Arc` or a reference, through which nothing is
-/// seen. A type parameter that is a field must be a module.
+/// seen. A type parameter that is a field, or that one of these holds, must be a module; behind a type of one's own
+/// (`inner: Inner<M>`) it is one only where `M: Module` is written.
 ///
 /// ```
 /// use amp::{nn::Linear, prelude::*};
