@@ -46,10 +46,12 @@ impl Walker<'_> {
         let ident = find_ident(pat, name).expect("a variable has an identifier in its pattern").clone();
         // What the pattern declares is not what changes.
         Unchanging(name).visit_pat_mut(pat);
-        // What is assigned to it is a tensor: its type need not be asked.
-        let value = match (late, self.target(&Prec::F32)) {
-            (true, target) => Expr::Verbatim(quote!(__amp::late(#ident, #target))),
-            _ => self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() }),
+        let value = if late {
+            // What is assigned to it is a tensor: its type need not be asked.
+            let target = self.target(&Prec::F32);
+            Expr::Verbatim(quote!(__amp::late(#ident, #target)))
+        } else {
+            self.widened(Expr::Verbatim(quote!(#ident)), &Value { made, ..Value::opaque() })
         };
         Stmt::Expr(Expr::Verbatim(quote!(let mut #ident = #value;)), None)
     }
