@@ -22,14 +22,15 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        Ok(Self::from_raw(matmul(&self.raw, &other.raw)?))
+        Ok(Self::from_raw(matmul("matmul", &self.raw, &other.raw)?))
     }
 }
 
+/// The product, whose operands are refused in the name of `op`.
 #[track_caller]
-pub(super) fn matmul(a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
-    a.device().check_same(b.device(), "matmul")?;
-    let plan = Plan::new(a, b)?;
+pub(super) fn matmul(op: &'static str, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    a.device().check_same(b.device(), op)?;
+    let plan = Plan::new(op, a, b)?;
     let (left, right, [m, _, n]) = (plan.left(a)?, plan.right(b)?, plan.sizes);
     let buffer = a.backend().matmul(left.factor(n)?, right.factor(m)?, None, a.logical)?;
     let y = RawTensor::new(a.device(), buffer, plan.result);
@@ -54,12 +55,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(a: &RawTensor, b: &RawTensor) -> Result<Self> {
+    fn new(op: &'static str, a: &RawTensor, b: &RawTensor) -> Result<Self> {
         let (left, right) = (*a.shape(), *b.shape());
         for found in [left, right] {
             if found.is_empty() {
                 return Err(Error::Rank {
-                    op: "matmul",
+                    op,
                     what: "each operand",
                     expected: "at least 1 dimension",
                     found: found.into(),
@@ -71,15 +72,15 @@ impl Plan {
         let (outer_right, n) = if vectors[1] { (0, 1) } else { (right.len() - 2, right[right.len() - 1]) };
         let (k, rows) = (left[left.len() - 1], if vectors[1] { right[0] } else { right[right.len() - 2] });
         if k != rows {
-            return Err(Error::InnerDimensions { op: "matmul", left: left.into(), right: right.into() });
+            return Err(Error::InnerDimensions { op, left: left.into(), right: right.into() });
         }
         let outer = |dims: &Dims, count: usize| Dims::new(&dims[..count]).expect("fewer dimensions");
-        let batch = shape::broadcast("matmul", &outer(&left, outer_left), &outer(&right, outer_right))
-            .map_err(|_| Error::Broadcast { op: "matmul", left: left.into(), right: right.into() })?;
+        let batch = shape::broadcast(op, &outer(&left, outer_left), &outer(&right, outer_right))
+            .map_err(|_| Error::Broadcast { op, left: left.into(), right: right.into() })?;
         let mut result = batch.to_vec();
         result.extend((!vectors[0]).then_some(m));
         result.extend((!vectors[1]).then_some(n));
-        let result = shape::IntoShape::into_shape(result, "matmul")?;
+        let result = shape::IntoShape::into_shape(result, op)?;
         Ok(Self { batch, sizes: [m, k, n], vectors, result })
     }
 

@@ -25,14 +25,9 @@ fn check_ranks(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]
 /// The product of tensors with these numbers of dimensions.
 #[track_caller]
 fn product(op: &'static str, a: &RawTensor, b: &RawTensor, ranks: [usize; 2]) -> Result<RawTensor> {
-    a.device().check_same(b.device(), op)?;
     check_ranks(op, a, b, ranks)?;
     check_batch(op, a, b, ranks)?;
-    let (left, right) = (a.shape(), b.shape());
-    if ranks[1] > 0 && left[left.len() - 1] != right[right.len().saturating_sub(2)] {
-        return Err(Error::InnerDimensions { op, left: left.into(), right: right.into() });
-    }
-    matmul(a, b)
+    matmul(op, a, b)
 }
 
 /// An error unless both batches have the same size.
