@@ -1,6 +1,7 @@
 //! Resizing of lines and volumes, and of images by cubics.
 
 use super::grid::{cubic, plus};
+use super::volume::{images, stacked};
 use super::window::IntoExtent;
 use crate::memory::on_host;
 use crate::precision::{F64, Float, I64, full_range};
@@ -35,10 +36,10 @@ fn nearest_line<P: InterpolatePrecision + Float>(x: &Tensor<P>, size: usize) -> 
 #[track_caller]
 fn nearest_volume<P: InterpolatePrecision + Float>(x: &Tensor<P>, [d, h, w]: [usize; 3]) -> Result<Tensor<P>> {
     const OP: &str = "upsample_nearest3d";
-    let [n, channels, depth, height, width] = sizes(OP, "5 dimensions", x)?;
+    let [n, channels, _, _, _] = sizes(OP, "5 dimensions", x)?;
     let within = |error: Error| error.within(OP, x.raw.shape());
-    let y = x.reshape([n, channels * depth, height, width])?.upsample_nearest([h, w]).map_err(within)?;
-    let z = y.reshape([n, channels, depth, h * w])?.upsample_nearest([d, h * w]).map_err(within)?;
+    let y = images(OP, x)?.upsample_nearest([h, w]).map_err(within)?;
+    let z = stacked(x, &y)?.upsample_nearest([d, h * w]).map_err(within)?;
     z.reshape([n, channels, d, h, w])
 }
 

@@ -1,9 +1,7 @@
 //! Pooling over volumes, as pooling over images and then over their stack; pooling of images by powers.
 
-use super::volume::{image, volumes};
+use super::volume::{image, images, stacked, volumes};
 use super::window::{IntoExtent, PoolOptions};
-use crate::backend::MemoryOrder;
-use crate::order::order_of;
 use crate::precision::{Float, I64, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
@@ -162,26 +160,6 @@ fn in_parts<P: Float>(op: &'static str, x: &Tensor<P>, [d, h, w]: [usize; 3], po
         return y.reshape([n, channels, d, h, w]);
     }
     pool.parts(&stacked(x, &y)?, [d, columns]).map_err(within)?.reshape([n, channels, d, h, w])
-}
-
-/// The slices of volumes as images, as they lie: `[N * C * D, 1, H, W]`, or `[N * D, C, H, W]` where channels lie together.
-#[track_caller]
-fn images<P: Float>(op: &'static str, x: &Tensor<P>) -> Result<Tensor<P>> {
-    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
-    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
-        return x.permute([0, 2, 1, 3, 4])?.reshape([shape::product(op, &[n, depth])?, channels, height, width]);
-    }
-    x.reshape([shape::product(op, &[n, channels, depth])?, 1, height, width])
-}
-
-/// What was made of the [`images`] of volumes, as images of the depth `[N, C, D, h * w]`.
-#[track_caller]
-fn stacked<P: Float>(x: &Tensor<P>, y: &Tensor<P>) -> Result<Tensor<P>> {
-    let (&[n, channels, depth, ..], &[.., h, w]) = (x.dims(), y.dims()) else { unreachable!("volumes") };
-    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
-        return y.reshape([n, depth, channels, h * w])?.permute([0, 2, 1, 3]);
-    }
-    y.reshape([n, channels, depth, h * w])
 }
 
 #[cfg(test)]

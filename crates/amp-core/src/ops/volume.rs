@@ -1,10 +1,12 @@
-//! Convolution over volumes, as convolution over images.
+//! Volumes as images: convolution over them, and how they lie.
 
 use super::slices::Places;
 use super::window::ConvOptions;
+use crate::backend::MemoryOrder;
+use crate::order::order_of;
 use crate::precision::{Element, Float, SamePrecision};
 use crate::tensor::Tensor;
-use crate::{Error, Result};
+use crate::{Error, Result, shape};
 
 /// The sizes of volumes `[N, C, D, H, W]`.
 #[track_caller]
@@ -126,6 +128,26 @@ impl<P: Float> Tensor<P> {
 /// Numbers of height and width, without that of the depth.
 pub(super) fn image([_, height, width]: [usize; 3]) -> [usize; 2] {
     [height, width]
+}
+
+/// The slices of volumes as images, as they lie: `[N * C * D, 1, H, W]`, or `[N * D, C, H, W]` where channels lie together.
+#[track_caller]
+pub(super) fn images<P: Float>(op: &'static str, x: &Tensor<P>) -> Result<Tensor<P>> {
+    let [n, channels, depth, height, width] = volumes(op, "the input", x)?;
+    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
+        return x.permute([0, 2, 1, 3, 4])?.reshape([shape::product(op, &[n, depth])?, channels, height, width]);
+    }
+    x.reshape([shape::product(op, &[n, channels, depth])?, 1, height, width])
+}
+
+/// What was made of the [`images`] of volumes, as images of the depth `[N, C, D, h * w]`.
+#[track_caller]
+pub(super) fn stacked<P: Float>(x: &Tensor<P>, y: &Tensor<P>) -> Result<Tensor<P>> {
+    let (&[n, channels, depth, ..], &[.., h, w]) = (x.dims(), y.dims()) else { unreachable!("volumes") };
+    if order_of([&x.raw]) == MemoryOrder::ChannelsLast {
+        return y.reshape([n, depth, channels, h * w])?.permute([0, 2, 1, 3]);
+    }
+    y.reshape([n, channels, depth, h * w])
 }
 
 /// How many slices a transposed convolution gives.
