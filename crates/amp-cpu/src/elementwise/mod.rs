@@ -36,6 +36,7 @@ mod glu;
 mod loss;
 mod operand;
 mod relu;
+mod sign_bit;
 mod signs;
 mod stream;
 mod table;

@@ -2,7 +2,7 @@
 
 use super::operand::{Chunk, Operand, Place};
 use super::stream::{Body, Stream, stream};
-use super::{Domain, relu, table};
+use super::{Domain, relu, sign_bit, table};
 use crate::lockstep::Elements;
 use crate::math::{Float, TRIGONOMETRIC_LIMIT};
 use crate::parallel::Cost;
@@ -15,7 +15,11 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// Computes in F32, or F64 when `x` or `out` is F64, and rounds once. Integers stay integers (wrapping) when `out` is
 /// an integer type too.
 pub fn unary(op: Unary, x: &View, out: DType) -> Storage {
-    let bits = if op == Unary::Relu { relu::alive(x, x, out) } else { table::unary(op, x, out) };
+    let bits = match op {
+        Unary::Relu => relu::alive(x, x, out),
+        Unary::Neg | Unary::Abs => sign_bit::unary(op, x, out),
+        _ => table::unary(op, x, out),
+    };
     bits.unwrap_or_else(|| computed(op, x, out))
 }
 
@@ -35,6 +39,7 @@ pub(super) fn computed(op: Unary, x: &View, out: DType) -> Storage {
 pub fn unary_grad(op: Unary, saved: &View, grad: &View, out: DType) -> Storage {
     let bits = match op {
         Unary::Relu => relu::alive(saved, grad, out),
+        Unary::Neg => sign_bit::unary(op, grad, out),
         _ => table::unary_grad(op, saved, grad, out),
     };
     bits.unwrap_or_else(|| computed_grad(op, saved, grad, out))
