@@ -245,6 +245,41 @@ fn drop_channels<P: Float>(op: &'static str, x: &Tensor<P>, rank: usize, p: f64)
     x.mul(&Tensor::<P>::ones(sizes, x.device())?.dropout(p, true)?)
 }
 
+/// `x` above 0, below it times a slope that is drawn in training and the mean of both limits in evaluation
+/// (`torch.nn.RReLU`).
+#[derive(Debug)]
+pub struct RRelu {
+    lower: f64,
+    upper: f64,
+    mode: Mode,
+}
+
+impl RRelu {
+    /// Slopes between `lower` and `upper`; limits that [`Tensor::rrelu`] refuses are an error of the forward pass.
+    pub fn new(lower: f64, upper: f64) -> Self {
+        Self { lower, upper, mode: Mode::new() }
+    }
+
+    /// Same shape and precision.
+    #[track_caller]
+    pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        x.rrelu(self.lower, self.upper, self.mode.is_training())
+    }
+}
+
+impl Default for RRelu {
+    /// Slopes between 1/8 and 1/3.
+    fn default() -> Self {
+        Self::new(0.125, 1.0 / 3.0)
+    }
+}
+
+impl Module for RRelu {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        visitor.field("mode", &self.mode);
+    }
+}
+
 /// `ln(1 + e^x)`, in F32 (`torch.nn.Softplus`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Softplus;

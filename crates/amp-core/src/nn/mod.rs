@@ -20,6 +20,7 @@ mod load;
 mod module;
 mod norm;
 mod padding;
+mod patches;
 mod pool;
 mod reparametrized;
 mod rnn;
@@ -33,8 +34,8 @@ mod upsample;
 
 pub use activation::{
     AlphaDropout, Celu, Dropout, Dropout1d, Dropout2d, Dropout3d, Elu, Flatten, Gelu, Glu, Hardshrink, Hardsigmoid,
-    Hardswish, Hardtanh, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu, Relu, Relu6, Selu, Sigmoid, Silu,
-    Softmax, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+    Hardswish, Hardtanh, Identity, LeakyRelu, LogSigmoid, LogSoftmax, Mish, PRelu, RRelu, Relu, Relu6, Selu, Sigmoid,
+    Silu, Softmax, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 };
 pub use attention::MultiHeadAttention;
 pub use batch_norm::{BatchNorm1d, BatchNorm2d, BatchNorm3d};
@@ -49,9 +50,11 @@ use load::{in_file, load, load_matching};
 pub use module::{Module, Visitor};
 pub use norm::{GroupNorm, InstanceNorm, LayerNorm, LocalResponseNorm, RmsNorm};
 pub use padding::{
-    CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
-    ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d,
+    CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d, ReflectionPad1d,
+    ReflectionPad2d, ReflectionPad3d, ReplicationPad1d, ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d,
+    ZeroPad3d,
 };
+pub use patches::{Fold, Unfold};
 pub use pool::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d,
     AvgPool1d, AvgPool2d, AvgPool3d, MaxPool1d, MaxPool2d, MaxPool3d,

@@ -56,3 +56,37 @@ paddings! {
     /// The last three dimensions continued with their other ends (`torch.nn.CircularPad3d`).
     CircularPad3d, 3, circular_pad3d;
 }
+
+macro_rules! constants {
+    ($($name:ident, $dims:literal, $what:literal;)*) => { $(
+        #[doc = concat!("One value around the last ", $what, " (`torch.nn.", stringify!($name), "`).")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name {
+            padding: [usize; 2 * $dims],
+            value: f64,
+        }
+
+        impl $name {
+            /// One count for all sides, or a count before and one after for each dimension, the last dimension first; and the
+            /// value, which is rounded to the precision of what is padded.
+            pub fn new(padding: impl IntoExtent<{ 2 * $dims }>, value: f64) -> Self {
+                Self { padding: padding.into_extent(), value }
+            }
+
+            /// To a larger one, in the precision of `x`.
+            #[track_caller]
+            pub fn forward<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+                x.pad(self.padding, self.value)
+            }
+        }
+
+        impl Module for $name {
+            fn visit(&self, _visitor: &mut Visitor<'_>) {}
+        }
+    )* };
+}
+constants! {
+    ConstantPad1d, 1, "dimension";
+    ConstantPad2d, 2, "two dimensions";
+    ConstantPad3d, 3, "three dimensions";
+}

@@ -39,7 +39,7 @@ classes! { FullDirect: LayerNorm, RmsNorm, GroupNorm, InstanceNorm, BatchNorm1d,
 classes! { Full: LocalResponseNorm, Softplus, Upsample; In, P => F32, |x| x.to::<F32>()? }
 classes! {
     KeepClass: Gelu, Silu, Tanh, Sigmoid, Relu6, Hardsigmoid, Hardswish, Selu, Mish, Elu, LeakyRelu, LogSigmoid, Softsign, Tanhshrink, AlphaDropout, Dropout, Dropout1d,
-        Dropout2d, Dropout3d, Celu, Glu, Hardshrink, Hardtanh, Softshrink, Threshold;
+        Dropout2d, Dropout3d, Celu, Glu, Hardshrink, Hardtanh, RRelu, Softshrink, Threshold;
     In, P => In, |x| x.clone()
 }
 classes! {
@@ -48,12 +48,13 @@ classes! {
     In, P => In, |x| x.clone()
 }
 classes! {
-    KeepClass: CircularPad1d, CircularPad2d, CircularPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
+    KeepClass: CircularPad1d, CircularPad2d, CircularPad3d, ConstantPad1d, ConstantPad2d, ConstantPad3d, ReflectionPad1d, ReflectionPad2d, ReflectionPad3d, ReplicationPad1d,
         ReplicationPad2d, ReplicationPad3d, ZeroPad1d, ZeroPad2d, ZeroPad3d;
     In, P => In, |x| x.clone()
 }
 classes! { KeepSigns: Relu; In, P => In, |x| x.clone() }
 classes! { KeepCommuting: Flatten, Identity, ChannelShuffle, PixelShuffle, PixelUnshuffle, Unflatten; In, P => In, |x| x.clone() }
+classes! { KeepClass: Fold, Unfold; In, P => In, |x| x.clone() }
 
 macro_rules! lower {
     ($($name:ident),*) => { $(
