@@ -10,7 +10,8 @@ use quote::{ToTokens, quote};
 use syn::{Expr, ExprMethodCall, ExprPath, Lit};
 
 /// Methods that optimizers, the scaler, parameters and their averages have.
-const TRAINING: &[&str] = &["step", "set", "update", "unscale", "apply", "schedule", "swap", "set_trainable"];
+const TRAINING: &[&str] =
+    &["step", "set", "update", "update_to", "unscale", "apply", "schedule", "swap", "copy_to", "set_trainable"];
 /// Methods that walk a graph back.
 const BACKWARD: &[&str] = &["backward", "backward_for", "backward_for_retained", "backward_retained", "backward_with"];
 /// Methods that load a model.
