@@ -151,7 +151,8 @@ use proc_macro::TokenStream;
 /// - A method that an extension trait gives `Tensor<F32>` alone is not found on a result of the region's precision: write
 ///   `h.to::<F32>()?.method()`, or `impl<P: Float> Extension for Tensor<P>`.
 /// - A constant beside what a module gives is judged when its type is known, in a region that is generic over its precision
-///   when code is generated, unless it may be a parameter: its name is a single letter, or it is made a float (`DIM as f64`).
+///   when code is generated, and so is one that may depend on a parameter wherever it stands: it belongs to a type
+///   (`Self::EPS`), its name is a single letter, or it is made a float (`DIM as f64`). `cargo check` does not see these.
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
 ///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,

@@ -155,6 +155,8 @@ pub(crate) struct Fault {
     pub(crate) half: Half,
     /// An `f64` that the compiler computes; what is wrong with a literal is known.
     pub(crate) number: Option<TokenStream>,
+    /// The number may name parameters of what surrounds it.
+    pub(crate) generic: bool,
     pub(crate) messages: Vec<(Verdict, String)>,
 }
 
@@ -164,14 +166,18 @@ impl Fault {
         let (message, help) = blame(verdict, text, half, op)?;
         Some((verdict, format!("{message}\nhelp: {help}")))
     }
+
+    /// Whether it matters that the number is not quite 1.
+    pub(crate) fn scales(&self) -> bool {
+        self.messages.iter().any(|(verdict, _)| *verdict == Verdict::BecomesOne)
+    }
 }
 
 /// What is wrong with literals in `half`, as far as that does not depend on what it meets.
 pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str) -> Vec<Fault> {
-    // What becomes 1 is judged where the macro itself sees what it meets.
-    let found = |(text, number): &(String, f64)| Fault::message(half.judge(*number, false), text, half, op);
+    let found = |(text, number): &(String, f64)| Fault::message(half.judge(*number, nears_one(op)), text, half, op);
     let found = constants.iter().filter_map(found);
-    found.map(|message| Fault { half, number: None, messages: vec![message] }).collect()
+    found.map(|message| Fault { half, number: None, generic: false, messages: vec![message] }).collect()
 }
 
 /// Whether it matters that the numeric operand of `op` is not quite 1: it is a factor, or a bound.

@@ -54,25 +54,24 @@ impl Named {
     }
 
     /// What may be wrong with it in `half`.
-    fn fault(&self, half: Half, scales: bool, op: &str) -> Fault {
+    fn fault(&self, half: Half, op: &str) -> Fault {
         let verdicts = [Verdict::Overflows, Verdict::Vanishes, Verdict::BecomesOne];
-        let judged = verdicts.into_iter().filter(|verdict| scales || *verdict != Verdict::BecomesOne);
+        let judged = verdicts.into_iter().filter(|verdict| nears_one(op) || *verdict != Verdict::BecomesOne);
         let messages = judged.filter_map(|verdict| Fault::message(verdict, &self.text, half, op)).collect();
-        Fault { half, number: Some(self.expr.clone()), messages }
+        Fault { half, number: Some(self.expr.clone()), generic: self.generic, messages }
     }
 
     /// Assertions that fail if `half` does not hold it.
     fn assertions(&self, half: Half, op: &str) -> Vec<TokenStream> {
-        let (span, scales) = (self.span, nears_one(op));
-        let Fault { number, messages, .. } = self.fault(half, scales, op);
-        let assertion = |(verdict, message): (Verdict, String)| {
-            let (wrong, message) = (found(verdict, &number, half, scales, span), in_format(&message));
+        let (span, fault) = (self.span, self.fault(half, op));
+        let assertion = |(verdict, message): &(Verdict, String)| {
+            let (wrong, message) = (found(*verdict, &fault, span), in_format(message));
             let mut judged = Group::new(Delimiter::Parenthesis, quote_spanned!(span=> !#wrong, #message));
             // The compiler shows all from the first token of the assertion to its last.
             judged.set_span(self.end);
             quote_spanned!(span=> ::core::assert! #judged;)
         };
-        messages.into_iter().map(assertion).collect()
+        fault.messages.iter().map(assertion).collect()
     }
 }
 
@@ -88,9 +87,9 @@ pub(crate) fn doubtful(
         operand => operand,
     };
     let at = Span::mixed_site().located_at(crate::emit::ends(number).0);
-    let named: Vec<Named> = all(operand, scopes).into_iter().filter(|named| !named.generic).collect();
+    let named = all(operand, scopes);
     let of_half = |half| {
-        let named = named.iter().map(move |named| named.fault(half, false, op));
+        let named = named.iter().map(move |named| named.fault(half, op));
         faults(&value.constants, half, op).into_iter().chain(named)
     };
     let faults: Vec<Fault> = [Half::F16, Half::BF16].into_iter().flat_map(of_half).collect();

@@ -2,9 +2,10 @@
 
 use super::{Keep, To};
 use crate::Fill;
-use crate::precision::Element;
+use crate::precision::{Element, F32};
 use amp_cpu::DType;
 use amp_policy::Half;
+use std::marker::PhantomData;
 
 /// What becomes of `value` in half precision, as a number: 0 is nothing.
 pub const fn verdict(value: f64, half: Half, scales: bool) -> u8 {
@@ -63,11 +64,34 @@ impl<P: Element> To<P> {
     pub const fn holds<C: HeldIn<P>>(self) {
         const { C::HELD }
     }
+
+    /// The same of a constant that is judged where it stands, with this precision.
+    pub const fn holds_here(self, _judged: Asked<P>) {}
+}
+
+/// The precision with which a constant is judged where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<P>(PhantomData<P>);
+
+impl<P: Element> Asked<P> {
+    /// The one that it is given to.
+    #[expect(clippy::new_without_default, reason = "there is no default in constants")]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// Whether it is this half precision.
+    pub const fn is(self, half: Half) -> bool {
+        is_half::<P>(half)
+    }
 }
 
 impl Keep {
     /// What is no tensor holds every constant.
     pub const fn holds<C>(self) {}
+
+    /// What is no tensor holds every constant.
+    pub const fn holds_here(self, _judged: Asked<F32>) {}
 }
 
 /// A constant of which this is found.
@@ -86,6 +110,13 @@ impl<T> HoldsAnything for T {}
 pub trait HoldsAtRuntime: super::RuntimeToken {
     /// Nothing.
     fn holds<C>(self)
+    where
+        Self: Sized,
+    {
+    }
+
+    /// Nothing.
+    fn holds_here(self, _judged: Asked<F32>)
     where
         Self: Sized,
     {

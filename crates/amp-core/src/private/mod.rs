@@ -49,7 +49,7 @@ pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4, Join5, Join6, Join7, Join8};
 pub use leave::{Nothing, Something, leaving};
-pub use literal::{Found, HeldIn, HoldsAnything, HoldsAtRuntime, Judged, is_half, verdict};
+pub use literal::{Asked, Found, HeldIn, HoldsAnything, HoldsAtRuntime, Judged, is_half, verdict};
 pub use probe::{
     Probe, answered, declared, gate, input, item, module, owned, place, probe, receiver, slot, taker, token, writer,
 };

@@ -3,7 +3,7 @@
 
 use super::{ends, local, scrutinee};
 use crate::literal::{Doubt, Fault};
-use amp_policy::{Half, Verdict};
+use amp_policy::Verdict;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 use syn::Expr;
@@ -27,9 +27,12 @@ pub(crate) fn beside(place: &Expr, doubt: &Doubt, constant: &Expr) -> Expr {
 /// The assertions stand at the constant: the compiler shows where what fails stands.
 fn question(value: &impl quote::ToTokens, Doubt { faults, early, at }: &Doubt, site: Span) -> TokenStream {
     let precision = local("p", 0, *at);
-    let assertions = faults.iter().map(|fault| asserted(fault, *at));
-    let judged = faults.iter().filter(|fault| fault.number.is_none() || Some(fault.half) == *early);
+    let (generic, known): (Vec<&Fault>, Vec<&Fault>) = faults.iter().partition(|fault| fault.generic);
+    let of_known = |half: &Ident| quote_spanned!(*at=> __amp::is_half::<P>(__amp::Half::#half));
+    let assertions = known.iter().map(|fault| asserted(fault, of_known, *at));
+    let judged = known.iter().filter(|fault| fault.number.is_none() || Some(fault.half) == *early);
     let judged = judged.map(|fault| judged_early(&precision, fault));
+    let of_generic = generic.iter().map(|fault| judged_in_place(&precision, fault, *at));
     quote_spanned!(site=> #[allow(non_camel_case_types, dead_code)] {
         struct __amp_constant;
         impl<P: __amp::Element> __amp::HeldIn<P> for __amp_constant {
@@ -38,32 +41,53 @@ fn question(value: &impl quote::ToTokens, Doubt { faults, early, at }: &Doubt, s
         let #precision = __amp::token(&#value, __amp::Keep).token(&#value);
         #precision.holds::<__amp_constant>();
         #(#judged)*
+        #(#of_generic)*
     })
 }
 
-/// Fails when code is generated for a precision `P` that is this one.
-fn asserted(Fault { half, number, messages }: &Fault, at: Span) -> TokenStream {
-    let marker = format_ident!("{}", half.marker());
-    let wrong = messages.iter().map(|(verdict, _)| found(*verdict, number, *half, false, at));
-    let messages = messages.iter().map(|(_, message)| in_format(message));
+/// Fails when code is generated for a constant that names parameters, which no item can: the block's type is that of the
+/// precision's own parameter.
+fn judged_in_place(precision: &Ident, fault: &Fault, at: Span) -> TokenStream {
+    let asked = local("q", 0, at);
+    let assertions = asserted(fault, |half| quote_spanned!(at=> #asked.is(__amp::Half::#half)), at);
+    quote_spanned!(at=> #precision.holds_here(const {
+        let #asked = __amp::Asked::new();
+        #assertions
+        #asked
+    });)
+}
+
+/// Fails when code is generated for a precision that is this one.
+fn asserted(fault: &Fault, is_half: impl Fn(&Ident) -> TokenStream, at: Span) -> TokenStream {
+    let is_half = is_half(&format_ident!("{}", fault.half.marker()));
+    let wrong = fault.messages.iter().map(|(verdict, _)| found(*verdict, fault, at));
+    let messages = fault.messages.iter().map(|(_, message)| in_format(message));
     quote_spanned!(at=> #(
-        ::core::assert!(!(__amp::is_half::<P>(__amp::Half::#marker) && #wrong), #messages);
+        ::core::assert!(!(#is_half && #wrong), #messages);
     )*)
 }
 
 /// Whether this is found of a number.
-pub(crate) fn found(verdict: Verdict, number: &Option<TokenStream>, half: Half, scales: bool, at: Span) -> TokenStream {
-    let Some(number) = number else { return quote_spanned!(at=> true) };
-    let (code, marker) = (verdict as u8, format_ident!("{}", half.marker()));
-    quote_spanned!(at=> (__amp::verdict(#number, __amp::Half::#marker, #scales) == #code))
+pub(crate) fn found(verdict: Verdict, fault: &Fault, at: Span) -> TokenStream {
+    if fault.number.is_none() {
+        return quote_spanned!(at=> true);
+    }
+    let (code, judged) = (verdict as u8, judged(fault, at));
+    quote_spanned!(at=> (#judged == #code))
+}
+
+/// What the compiler finds of a number.
+fn judged(fault: &Fault, at: Span) -> TokenStream {
+    let (number, scales, marker) = (&fault.number, fault.scales(), format_ident!("{}", fault.half.marker()));
+    quote_spanned!(at=> __amp::verdict(#number, __amp::Half::#marker, #scales))
 }
 
 /// Does not compile if a precision is this one and the compiler finds a fault in the constant: it computes that once.
-fn judged_early(precision: &Ident, Fault { half, number, messages }: &Fault) -> TokenStream {
-    let (site, marker) = (precision.span(), format_ident!("{}", half.marker()));
+fn judged_early(precision: &Ident, fault: &Fault) -> TokenStream {
+    let (site, marker, messages) = (precision.span(), format_ident!("{}", fault.half.marker()), &fault.messages);
     let codes: Vec<u8> = messages.iter().map(|(verdict, _)| *verdict as u8).collect();
-    let verdict = match number {
-        Some(number) => quote_spanned!(site=> __amp::verdict(#number, __amp::Half::#marker, false)),
+    let verdict = match fault.number {
+        Some(_) => judged(fault, site),
         None => quote_spanned!(site=> #(#codes)*),
     };
     let names: Vec<Ident> = codes.iter().map(|code| format_ident!("__amp_held{code}", span = site)).collect();

@@ -2,7 +2,10 @@
 //! constant's name.
 
 use amp::__private::{Element, Half, HeldIn, is_half, to, verdict};
-use amp::{nn::Linear, prelude::*};
+use amp::{
+    nn::{LayerNorm, Linear},
+    prelude::*,
+};
 
 const NEG: f32 = -1e9;
 const D: f32 = 1e-6;
@@ -21,6 +24,24 @@ fn g(layer: &Linear, x: &Tensor<F32>) -> Result<Tensor<F32>> {
     h.lt(1e39)?.eq(&h.gt(-1e9)?)?.where_(&h, NEG)
 }
 
+struct Net<M> {
+    layer: M,
+    norm: LayerNorm,
+}
+
+impl<M: AsRef<Linear>> Net<M> {
+    const EPS: f64 = 1e-12;
+    const DECAY: f64 = 0.9999;
+    const STEPS: usize = 70_000;
+
+    /// Beside F32, and beside numbers.
+    #[autocast(f16)]
+    fn forward(&self, x: &Tensor<F32>, turn: usize) -> Result<(Tensor<F32>, usize)> {
+        let h = self.norm.forward(&self.layer.as_ref().forward(x)?)?;
+        Ok((((h + Self::EPS)? * Self::DECAY)?, turn + Self::STEPS))
+    }
+}
+
 struct Eps;
 
 impl<P: Element> HeldIn<P> for Eps {
@@ -29,6 +50,7 @@ impl<P: Element> HeldIn<P> for Eps {
 
 fn main() {
     let _ = (f as fn(&_, &_) -> _, g as fn(&_, &_) -> _);
+    let _ = Net::<Box<Linear>>::forward as fn(&_, &_, _) -> _;
     to::<BF16>().holds::<Eps>();
     to::<F32>().holds::<Eps>();
 }
