@@ -169,6 +169,15 @@ use proc_macro::TokenStream;
 ///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 /// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
 ///   operation gives is widened where `Tensor<F32>` is written out.
+/// - `use amp::Tensor as T` hides what is called by a path: `T::matmul(&x, &w)` is a function like any other, which runs in the
+///   precision of what it is given. Methods are seen by any name.
+/// - An operation that a variable names (`let act = Tensor::exp; act(&h)`) takes its first argument's precision: write
+///   `let act: fn(&Tensor<F32>) -> Result<Tensor<F32>> = Tensor::exp`.
+/// - A closure in a field whose bound stands on an `impl` alone says what it returns itself:
+///   `Layer { f: |x: &Tensor<F32>| -> Result<Tensor<F32>> { x.matmul(w) } }`.
+/// - Alternatives of a pattern that bind a name at places of two precisions (`(Some(h), _) | (None, h)`) are two arms.
+/// - With `enabled`, a `static` in a block within the body is there once for each of the two bodies; one of the body itself is
+///   shared.
 /// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is, and where a sum that
 ///   is assigned to its variable does (`sum = (sum + fc.forward(x)?)?`). In a variable that is assigned anything else, behind `+=`,
 ///   or given to a function of one's own, it is what is asked for there.

@@ -5,7 +5,7 @@ use crate::lattice::{Prec, Value};
 use amp_policy::{Half, Verdict};
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, Lit, UnOp};
+use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, Lit, Type, UnOp};
 
 /// A numeric literal, with its sign, as written and as a value.
 pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
@@ -21,12 +21,23 @@ pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
         }
         Expr::Paren(inner) => constant(&inner.expr),
         Expr::Group(inner) => constant(&inner.expr),
-        Expr::Cast(cast) => constant(&cast.expr),
+        Expr::Cast(cast) => Some(converted(constant(&cast.expr)?, &cast.ty)),
         Expr::Call(call) => constant(wrapped(call)?),
         Expr::Path(path) => limit(&path.path),
         Expr::Binary(binary) => folded(binary),
         Expr::MethodCall(call) => raised(call),
         _ => None,
+    }
+}
+
+/// The value of `7e4 as usize`, which is no float any more.
+fn converted((text, value): (String, f64), to: &Type) -> (String, f64) {
+    let is_number = |name: &str| name.starts_with(['u', 'i']) && name.len() <= "usize".len();
+    match to {
+        Type::Path(path) if path.path.get_ident().is_some_and(|ident| is_number(&ident.to_string())) => {
+            (value.trunc().to_string(), value.trunc())
+        }
+        _ => (text, value),
     }
 }
 
@@ -45,6 +56,8 @@ fn folded(binary: &ExprBinary) -> Option<(String, f64)> {
 
 /// Whether a constant as written is no integer.
 pub(crate) fn is_float(text: &str) -> bool {
+    // The `e` of a suffix is no exponent.
+    let text = text.replace("usize", "").replace("isize", "");
     text.contains(['.', 'e', 'E', 'f', ':']) && !text.starts_with("0x")
 }
 

@@ -121,9 +121,16 @@ impl<T: Precise> Precise for &mut T {
     type Precision = T::Precision;
 }
 
-impl<T: Precise> Precise for Option<T> {
-    type Precision = T::Precision;
+macro_rules! hold_one {
+    ($($holder:ty),*) => { $(
+        impl<T: Precise> Precise for $holder {
+            type Precision = T::Precision;
+        }
+
+        impl<T: Plain> Plain for $holder {}
+    )* };
 }
+hold_one!(Option<T>, Box<T>, Rc<T>, Arc<T>, Box<[T]>, Rc<[T]>, Arc<[T]>);
 
 macro_rules! hold {
     ($([$($param:ident),*] $container:ty;)*) => { $(
@@ -145,10 +152,6 @@ impl<T: Precise, const N: usize> Precise for [T; N] {
 pub trait Plain {}
 
 impl<T: Plain, E> Plain for Result<T, E> {}
-impl<T: Plain> Plain for Option<T> {}
-impl<T: Plain> Plain for Box<T> {}
-impl<T: Plain> Plain for Rc<T> {}
-impl<T: Plain> Plain for Arc<T> {}
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// A tensor whose precision is known at run time only.
@@ -221,6 +224,13 @@ macro_rules! shared {
                 $name::new($name::unwrap_or_clone(self).recast(to))
             }
         }
+
+        impl<K: Copy, T: Recast<K> + Clone> Recast<K> for $name<[T]> {
+            type Output = $name<[T::Output]>;
+            fn recast(self, to: K) -> Self::Output {
+                self.iter().map(|element| element.clone().recast(to)).collect()
+            }
+        }
     )* };
 }
 shared!(Rc, Arc);
@@ -283,4 +293,16 @@ macro_rules! tuples {
         }
     )* };
 }
-tuples! { A 0, B 1; A 0, B 1, C 2; A 0, B 1, C 2, D 3; }
+tuples! {
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+    A 0, B 1, C 2, D 3, E 4;
+    A 0, B 1, C 2, D 3, E 4, F 5;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, M 10;
+    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, M 10, N 11;
+}

@@ -165,4 +165,12 @@ joins! {
     Join7: A, B, C, D, E, F, G;
     /// The value of one of eight branches.
     Join8: A, B, C, D, E, F, G, H;
+    /// The value of one of nine branches.
+    Join9: A, B, C, D, E, F, G, H, I;
+    /// The value of one of ten branches.
+    Join10: A, B, C, D, E, F, G, H, I, J;
+    /// The value of one of eleven branches.
+    Join11: A, B, C, D, E, F, G, H, I, J, L;
+    /// The value of one of twelve branches.
+    Join12: A, B, C, D, E, F, G, H, I, J, L, M;
 }

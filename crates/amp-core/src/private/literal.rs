@@ -101,7 +101,7 @@ pub struct Found<const VERDICT: u8>;
 /// What stays as it is where a trait of an expansion does not say that its precision is one which does not hold a literal.
 pub trait HoldsAnything {
     /// Nothing.
-    fn judged<C>(&self, _constants: C) {}
+    fn __amp_judged<C>(&self, _constants: C) {}
 }
 
 impl<T> HoldsAnything for T {}

@@ -16,6 +16,7 @@ rejected! {
     Step "`step` does not belong inside an autocast region"
     Set "`set` does not belong inside an autocast region"
     Update "`update` does not belong inside an autocast region"
+    UpdateTo "`update_to` does not belong inside an autocast region"
     Unscale "`unscale` does not belong inside an autocast region"
     Apply "`apply` does not belong inside an autocast region"
     Schedule "`schedule` does not belong inside an autocast region"
@@ -24,6 +25,7 @@ rejected! {
     LoadState "`load_state` does not belong inside an autocast region"
     LoadStateMatching "`load_state_matching` does not belong inside an autocast region"
     Swap "`swap` does not belong inside an autocast region"
+    CopyTo "`copy_to` does not belong inside an autocast region"
     SetTrainable "`set_trainable` does not belong inside an autocast region",
     "parameters and what trains them are `F32` and change outside of regions",
     "return what this needs from the region, and call it there"
@@ -46,6 +48,8 @@ pub fn step<T: Step>(_on: CalledOn<T>) {}
 pub fn set<T: Set>(_on: CalledOn<T>) {}
 /// `scaler.update(..)`
 pub fn update<T: Update>(_on: CalledOn<T>) {}
+/// `scaler.update_to(..)`
+pub fn update_to<T: UpdateTo>(_on: CalledOn<T>) {}
 /// `scaler.unscale(..)`
 pub fn unscale<T: Unscale>(_on: CalledOn<T>) {}
 /// `optimizer.apply(..)`
@@ -62,6 +66,8 @@ pub fn load_state<T: LoadState>(_on: CalledOn<T>) {}
 pub fn load_state_matching<T: LoadStateMatching>(_on: CalledOn<T>) {}
 /// `ema.swap()`
 pub fn swap<T: Swap>(_on: CalledOn<T>) {}
+/// `ema.copy_to(..)`
+pub fn copy_to<T: CopyTo>(_on: CalledOn<T>) {}
 /// `parameter.set_trainable(..)`
 pub fn set_trainable<T: SetTrainable>(_on: CalledOn<T>) {}
 /// `loss.backward()`

@@ -105,10 +105,10 @@ fn judged_early(precision: &Ident, fault: &Fault) -> TokenStream {
     quote_spanned!(site=> {
         #(#traits)*
         trait __amp_judged: Sized {
-            fn judged<C: #(#names)+*>(self, _: C) {}
+            fn __amp_judged<C: #(#names)+*>(self, _: C) {}
         }
         impl __amp_judged for __amp::To<__amp::#marker> {}
-        #precision.judged(__amp::Found::<{ #verdict }>);
+        #precision.__amp_judged(__amp::Found::<{ #verdict }>);
     })
 }
 

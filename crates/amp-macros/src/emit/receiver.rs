@@ -43,12 +43,19 @@ impl AsWritten {
             return None;
         }
         let (mut bound, mut args) = (Vec::new(), Vec::new());
+        let operand = |i: usize| positions.iter().position(|&at| at == i + 1);
+        let computes = |(i, arg): (usize, &Expr)| !is_repeatable(operand(i).map_or(arg, |at| &operands[at].expr));
+        // What stands before it is read before it runs.
+        let last = call.args.iter().enumerate().rev().find(|arg| computes(*arg)).map(|(i, _)| i);
+        if last.is_some() {
+            read_indices(&mut operands.first_mut()?.expr, &mut bound);
+        }
         for (i, arg) in call.args.iter_mut().enumerate() {
-            let arg = match positions.iter().position(|&at| at == i + 1) {
+            let arg = match operand(i) {
                 Some(at) => &mut operands[at].expr,
                 None => arg,
             };
-            if !is_repeatable(arg) {
+            if !is_repeatable(arg) || last.is_some_and(|last| i < last) && reads(arg) {
                 let name = local("a", i, ends(arg).0);
                 bound.push((name.clone(), std::mem::replace(arg, ident(name))));
             }
@@ -207,6 +214,54 @@ fn is_untyped(expr: &Expr) -> bool {
         Expr::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "None"),
         Expr::Reference(reference) => is_untyped(&reference.expr),
         Expr::Array(array) => array.elems.is_empty(),
+        _ => false,
+    }
+}
+
+/// Makes the indices in a place locals: what they are read from may change before the place is.
+fn read_indices(place: &mut Expr, bound: &mut Vec<(Ident, Expr)>) {
+    match place {
+        Expr::Index(index) => {
+            read_indices(&mut index.expr, bound);
+            if reads(&index.index) {
+                let name = local("i", bound.len(), ends(&index.index).0);
+                bound.push((name.clone(), std::mem::replace(&mut index.index, ident(name))));
+            }
+        }
+        Expr::Field(field) => read_indices(&mut field.base, bound),
+        Expr::Reference(reference) => read_indices(&mut reference.expr, bound),
+        Expr::Paren(inner) => read_indices(&mut inner.expr, bound),
+        Expr::Unary(unary) => read_indices(&mut unary.expr, bound),
+        _ => {}
+    }
+}
+
+/// Whether an argument that can be written again is what variables hold where it stands: a number, or what an index finds.
+fn reads(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => {
+            path.path.get_ident().is_some_and(|ident| ident.to_string().starts_with(char::is_lowercase))
+        }
+        Expr::Reference(reference) => indexes(&reference.expr),
+        Expr::Field(_) | Expr::Index(_) => true,
+        Expr::Unary(unary) => reads(&unary.expr),
+        Expr::Paren(inner) => reads(&inner.expr),
+        Expr::Group(inner) => reads(&inner.expr),
+        Expr::Cast(cast) => reads(&cast.expr),
+        Expr::Range(range) => range.start.iter().chain(&range.end).any(|end| reads(end)),
+        Expr::Array(array) => array.elems.iter().any(reads),
+        Expr::Tuple(tuple) => tuple.elems.iter().any(reads),
+        _ => false,
+    }
+}
+
+/// Whether a place is found by an index that is no literal.
+fn indexes(place: &Expr) -> bool {
+    match place {
+        Expr::Index(index) => reads(&index.index) || indexes(&index.expr),
+        Expr::Field(field) => indexes(&field.base),
+        Expr::Paren(inner) => indexes(&inner.expr),
+        Expr::Unary(unary) => indexes(&unary.expr),
         _ => false,
     }
 }

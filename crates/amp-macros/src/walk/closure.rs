@@ -1,6 +1,6 @@
 //! Closures.
 
-use super::methods::{ONE_BY_ONE, names_handing};
+use super::methods::{CHOOSING, ONE_BY_ONE, names_handing};
 use super::redeclared::begin_with;
 use super::tail::{holds_narrow, may_differ};
 use super::tupled::held_of;
@@ -75,7 +75,7 @@ impl Walker<'_> {
     /// given may have to be cast.
     pub(super) fn write_out(&self, method: &str, item: &Value, function: &mut Expr) {
         let named = matches!(function, Expr::Path(_)) && !names_handing(function) && self.variable(function).is_none();
-        if named && ONE_BY_ONE.contains(&method) && holds_narrow(item) {
+        if named && (ONE_BY_ONE.contains(&method) || CHOOSING.contains(&method)) && holds_narrow(item) {
             *function = emit::calling(function);
         }
     }

@@ -6,7 +6,8 @@ use super::tupled::held_of;
 use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
-use crate::scope::Var;
+use crate::place::Place;
+use crate::scope::{Hold, Var};
 use crate::shape::Shape;
 use syn::{Expr, parse_quote};
 
@@ -45,7 +46,9 @@ impl Walker<'_> {
 
     /// What is F32, or may be, and is put into a variable's container is assigned to it, as what it may have to be widened for.
     pub(super) fn mixed(&mut self, place: &Expr, container: &Value, given: &Value, of_function: bool) {
-        if let Some(var) = self.variable(place).filter(|_| mixes(container, given, of_function)) {
+        let Some(var) = self.variable(place).filter(|_| mixes(container, given, of_function)) else { return };
+        let origin = self.scopes.vars[var].origin.clone();
+        if !origin.is_some_and(|origin| self.mixed_at(&origin, given)) {
             self.assign_var(var, given);
         }
     }
@@ -55,13 +58,26 @@ impl Walker<'_> {
     pub(super) fn mixed_behind(&mut self, place: &Expr, given: &Value) {
         let Expr::Unary(reference) = place else { return };
         let Some(var) = self.variable(&reference.expr) else { return };
-        let Some(origin) = self.scopes.vars[var].origin.clone() else { return };
-        for var in origin.variables() {
-            let Var { fixed, value, .. } = &self.scopes.vars[var];
-            if !fixed && mixes(value, given, true) {
-                self.assign_var(var, given);
+        let held = self.known(var);
+        match self.scopes.vars[var].origin.clone() {
+            Some(origin) => drop(self.mixed_at(&origin, given)),
+            // In a box.
+            None if self.scopes.vars[var].hold == Hold::Owned && mixes(&held, given, true) => {
+                self.assign_var(var, given)
             }
+            None => {}
         }
+    }
+
+    /// Tells whether there are such variables.
+    fn mixed_at(&mut self, origin: &Place, given: &Value) -> bool {
+        let changes = |var: &usize| {
+            let Var { fixed, value, .. } = &self.scopes.vars[*var];
+            !fixed && mixes(value, given, true)
+        };
+        let changing: Vec<usize> = origin.variables().into_iter().filter(changes).collect();
+        changing.iter().for_each(|&var| self.assign_var(var, given));
+        !changing.is_empty()
     }
 
     /// What is put into a container that was made empty says what the container holds.

@@ -288,8 +288,8 @@ impl Walker<'_> {
     }
 }
 
-/// As many references join by their types.
-pub(super) const MOST: usize = 8;
+/// As many branches join by their types.
+pub(super) const MOST: usize = 12;
 
 /// The branches that end in a value with a type of its own.
 pub(super) fn typed<'a>(arms: &'a [Arm<'_>]) -> impl Iterator<Item = &'a Arm<'a>> {
@@ -310,7 +310,7 @@ fn agreement(arms: &[Arm<'_>]) -> Agreement {
     if precs.iter().all(|prec| prec == first) && first.is_known() {
         return Agreement::None;
     }
-    match precs.contains(&&Prec::F32) || precs.len() > 4 {
+    match precs.contains(&&Prec::F32) || precs.len() > MOST {
         true => Agreement::F32,
         false if inferred => Agreement::None,
         false => Agreement::ByType,
@@ -336,7 +336,7 @@ pub(super) fn wrap_in_variants(arms: Vec<Arm<'_>>) {
 
 /// The name of a wrapped branch.
 pub(super) fn variant(number: usize) -> Ident {
-    format_ident!("{}", ["A", "B", "C", "D", "E", "F", "G", "H"][number])
+    format_ident!("{}", ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "L", "M"][number])
 }
 
 /// Whether a branch ends in a reference.

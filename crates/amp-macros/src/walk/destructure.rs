@@ -39,6 +39,7 @@ impl Walker<'_> {
     pub(super) fn assign_unseen(&mut self, place: &mut Expr) {
         if let Some(var) = self.variable(place) {
             self.reassigned(&Slot::of(var), &Value::opaque());
+            self.given_by_others(var);
         }
         match place {
             Expr::Array(places) => places.elems.iter_mut().for_each(|place| self.assign_unseen(place)),

@@ -3,7 +3,8 @@
 use super::Walker;
 use crate::emit;
 use crate::lattice::{Prec, Value};
-use syn::{Expr, ExprMethodCall, GenericArgument, PathArguments, Type, parse_quote};
+use quote::quote_spanned;
+use syn::{Expr, ExprMethodCall, ExprPath, GenericArgument, PathArguments, Type, parse_quote, parse_quote_spanned};
 
 impl Walker<'_> {
     /// Widens what is collected here if it fits what is expected only then; tells whether something is collected.
@@ -38,6 +39,32 @@ fn collected(expr: &Expr) -> Option<Option<Type>> {
         },
         _ => None,
     }
+}
+
+/// `Vec::from_iter(elements)` as `elements.into_iter().collect::<Vec<_>>()`.
+pub(super) fn as_collected(expr: &Expr) -> Option<Expr> {
+    const CONTAINERS: [(&str, usize); 5] =
+        [("Vec", 1), ("VecDeque", 1), ("LinkedList", 1), ("HashMap", 2), ("BTreeMap", 2)];
+    let Expr::Call(call) = expr else { return None };
+    let (Expr::Path(ExprPath { qself: None, path, .. }), [elements]) =
+        (&*call.func, &*call.args.iter().collect::<Vec<_>>())
+    else {
+        return None;
+    };
+    let (name, kind) = (path.segments.last()?, path.segments.iter().rev().nth(1)?);
+    let (_, parameters) = CONTAINERS.into_iter().find(|(name, _)| kind.ident == name)?;
+    if name.ident != "from_iter" {
+        return None;
+    }
+    let mut container = path.clone();
+    container.segments.pop();
+    container.segments.pop_punct();
+    let kind = container.segments.last_mut()?;
+    if kind.arguments.is_none() {
+        let open = std::iter::repeat_n(quote_spanned!(kind.ident.span()=> _), parameters);
+        kind.arguments = PathArguments::AngleBracketed(parse_quote!(<#(#open),*>));
+    }
+    Some(parse_quote_spanned!(name.ident.span()=> (#elements).into_iter().collect::<#container>()))
 }
 
 /// What is collected.

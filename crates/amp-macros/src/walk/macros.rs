@@ -2,16 +2,18 @@
 
 use super::Walker;
 use crate::emit;
+use crate::flow::Slot;
 use crate::hoist::Step;
 use crate::lattice::{Prec, Value};
 use crate::parens;
+use crate::plan::as_written;
 use crate::shape::Shape;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::token::Bracket;
-use syn::{Expr, ExprArray, ExprMacro, Macro, Pat, Path, Token};
+use syn::{Expr, ExprArray, ExprMacro, Macro, Pat, Path, Token, parse_quote};
 
 /// Macros that do not come back.
 const DIVERGING: &[&str] = &["panic", "unreachable", "todo", "unimplemented", "bail", "compile_error"];
@@ -64,8 +66,11 @@ pub(super) fn diverges(expr: &Expr) -> bool {
 /// Whether an expression is a call of a macro of which nothing is known: it may give anything, or not come back.
 pub(super) fn is_foreign(expr: &Expr) -> bool {
     let Expr::Macro(call) = expr else { return false };
-    let name = name_of(&call.mac);
-    ![DIVERGING, FORMATTING, CONSTANT, WALKED].iter().any(|known| known.contains(&name.as_str()))
+    is_unknown(&name_of(&call.mac))
+}
+
+fn is_unknown(name: &str) -> bool {
+    ![DIVERGING, FORMATTING, CONSTANT, WALKED].iter().any(|known| known.contains(&name))
 }
 
 /// `vec`, `std::vec`
@@ -86,6 +91,9 @@ impl Walker<'_> {
             return self.nested_region(mac);
         }
         let names_tensor = self.named_in(&mac.tokens);
+        if is_unknown(&name) {
+            self.may_change(&mac.tokens);
+        }
         let walked = match name.as_str() {
             "vec" if !names_vec(&mac.path) => None,
             "vec" => self.vector(mac),
@@ -109,14 +117,25 @@ impl Walker<'_> {
         (value, replaced)
     }
 
+    /// The numbers in variables that such a macro names may be others behind it.
+    fn may_change(&mut self, tokens: &TokenStream) {
+        let named: Vec<usize> = emit::names(tokens).iter().filter_map(|name| self.scopes.find(name)).collect();
+        for var in named.into_iter().filter(|&var| !self.scopes.vars[var].fixed) {
+            self.flows.forget_constants(&Slot::of(var));
+        }
+    }
+
     /// Walks arguments, which may be `named`: `println!("{hidden:?}", hidden = x.relu()?)` assigns nothing.
     fn arguments(&mut self, mac: &Macro, named: bool) -> Option<(Value, Expr)> {
         let mut list = expressions(&mac.tokens)?;
+        let alone = name_of(mac).ends_with("assert") && list.len() == 1;
+        let message = list.first().filter(|_| alone).map(failed);
         let values = list.iter_mut().map(|arg| match arg {
             Expr::Assign(argument) if named => self.expr(&mut argument.right),
             arg => self.expr(arg),
         });
         let mut values: Vec<Value> = values.collect();
+        list.extend(message.into_iter().flatten());
         let value = match values.len() {
             1 => values.remove(0),
             _ => Value::tuple(values),
@@ -174,6 +193,12 @@ impl Walker<'_> {
         self.scopes.leave(mark);
         Some((Value::other(), with(mac, quote!(#value, #pat #guard))))
     }
+}
+
+/// What `assert!` says of a condition that does not hold: the condition as it was written, not with its casts.
+fn failed(condition: &Expr) -> [Expr; 2] {
+    let text = format!("assertion failed: {}", as_written(condition));
+    [parse_quote!("{}"), parse_quote!(#text)]
 }
 
 /// The expressions that a macro is given, if that is all it is.

@@ -12,9 +12,15 @@ impl Walker<'_> {
         let mut args = call.args.iter_mut();
         let value = match (name, args.next()?, args.next()) {
             // It is collected.
-            ("once", element, None) => {
+            ("once" | "repeat", element, None) => {
                 let expect = self.collected.take()?;
                 self.tail(element, &expect)
+            }
+            ("repeat_n", element, Some(count)) => {
+                let expect = self.collected.take()?;
+                let value = self.tail(element, &expect);
+                self.expr(count);
+                value
             }
             ("from_fn" | "repeat_with", Expr::Closure(closure), None) => {
                 let place = self.collected.take().unwrap_or(Expect::Open);

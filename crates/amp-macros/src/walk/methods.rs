@@ -47,6 +47,8 @@ const HANDING: &[Handing] = &[
     passes("with_context"),
     passes("to_owned"),
     passes("into_boxed_slice"),
+    passes("to_vec"),
+    passes("split_off"),
     begins("iter"),
     begins("iter_mut"),
     begins("into_iter"),
@@ -55,6 +57,9 @@ const HANDING: &[Handing] = &[
     begins("first"),
     begins("last"),
     begins("get"),
+    begins("first_mut"),
+    begins("last_mut"),
+    begins("get_mut"),
     begins("values"),
     begins("into_values"),
     adapts("rev"),
@@ -93,6 +98,8 @@ const HANDING: &[Handing] = &[
     hands("min_by_key"),
     hands("chunks"),
     hands("chunks_exact"),
+    hands("chunks_mut"),
+    hands("rchunks"),
     hands("windows"),
     hands("transpose"),
     hands("unwrap_or"),
@@ -115,7 +122,7 @@ pub(super) fn names_handing(expr: &Expr) -> bool {
 
 /// Methods through which what is in a container may become something else.
 pub(super) fn changes(name: &str) -> bool {
-    matches!(name, "iter_mut" | "as_mut")
+    matches!(name, "iter_mut" | "as_mut" | "first_mut" | "last_mut" | "get_mut" | "chunks_mut" | "split_at_mut")
 }
 
 /// What a method is called on, or the map whose entry this is: `map.entry(key).or_insert(value)` puts the value into the map.
@@ -148,8 +155,18 @@ pub(super) const FOLDING: &[&str] = &["fold", "try_fold", "rfold", "try_rfold"];
 /// Methods of options and results that give one of what two arguments make.
 pub(super) const CHOOSING: &[&str] = &["map_or", "map_or_else"];
 /// Methods that put an element into a container.
-pub(super) const FILLING: &[&str] =
-    &["push", "push_back", "push_front", "insert", "replace", "get_or_insert", "or_insert"];
+pub(super) const FILLING: &[&str] = &[
+    "push",
+    "push_back",
+    "push_front",
+    "insert",
+    "replace",
+    "get_or_insert",
+    "or_insert",
+    "resize",
+    "resize_with",
+    "fill",
+];
 /// Methods that put a value into an option.
 pub(super) const PUTTING: &[&str] = &["replace", "insert", "get_or_insert", "get_or_insert_with"];
 /// Methods that put the elements of another container into one.
@@ -269,8 +286,8 @@ pub(super) fn is_made_here(expr: &Expr) -> bool {
     let Expr::Call(call) = expr else { return false };
     let Expr::Path(path) = &*call.func else { return false };
     let makers: &[&str] = match call.args.len() {
-        1 => &["once", "from_fn", "repeat_with"],
-        2 => &["successors"],
+        1 => &["once", "repeat", "from_fn", "repeat_with"],
+        2 => &["successors", "repeat_n"],
         _ => &[],
     };
     path.path.segments.last().is_some_and(|last| makers.iter().any(|name| last.ident == name))

@@ -8,6 +8,7 @@
 mod call;
 mod captured;
 mod cast;
+mod cell;
 mod chained;
 mod closure;
 mod configured;

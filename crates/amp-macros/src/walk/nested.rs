@@ -119,6 +119,15 @@ pub(crate) fn shared_items(lower: &mut Block, full: &mut Block) -> Vec<Stmt> {
     if lower.stmts.iter().any(is_macro) {
         return Vec::new();
     }
-    full.stmts.retain(|stmt| !matches!(stmt, Stmt::Item(_)));
-    lower.stmts.extract_if(.., |stmt| matches!(stmt, Stmt::Item(_))).collect()
+    full.stmts.retain(|stmt| !is_item(stmt));
+    lower.stmts.extract_if(.., |stmt| is_item(stmt)).collect()
+}
+
+fn is_item(stmt: &Stmt) -> bool {
+    let of_threads = |mac: &syn::Macro| mac.path.segments.last().is_some_and(|last| last.ident == "thread_local");
+    match stmt {
+        Stmt::Item(_) => true,
+        Stmt::Macro(stmt) => of_threads(&stmt.mac),
+        _ => false,
+    }
 }

@@ -38,6 +38,15 @@ impl Walker<'_> {
                 self.compound(binary, &place, left, right);
                 return Value::other();
             }
+            BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_) => {
+                self.changed(&place);
+                return Value::other();
+            }
             _ => return Value::other(),
         };
         if left.made && meets(&right) {

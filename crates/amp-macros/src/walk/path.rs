@@ -3,6 +3,7 @@
 use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
+use super::gathered::as_collected;
 use super::made::{made, settled};
 use super::names::{names_operation, on_tensor};
 use super::operation::{Called, Form, castable, judged, lends_elements};
@@ -22,6 +23,10 @@ use syn::{Expr, ExprCall, ExprClosure, ExprPath, PathArguments, PathSegment, QSe
 impl Walker<'_> {
     /// A call of a path.
     pub(super) fn call(&mut self, expr: &mut Expr) -> Value {
+        if let Some(collected) = as_collected(expr) {
+            *expr = collected;
+            return self.expr(expr);
+        }
         let source = expr.clone();
         let Expr::Call(call) = expr else { return Value::opaque() };
         let Expr::Path(path) = &*call.func else { return self.called(call) };
@@ -81,7 +86,7 @@ impl Walker<'_> {
                 let shape = value.shape.wrapped();
                 Some(value.shaped(shape))
             }
-            "once" | "from_fn" | "repeat_with" | "successors" => self.iterator(call, name),
+            "once" | "repeat" | "repeat_n" | "from_fn" | "repeat_with" | "successors" => self.iterator(call, name),
             "from" | "try_from" => self.conversion(call, path),
             "Err" => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
@@ -97,11 +102,34 @@ impl Walker<'_> {
             Expr::Reference(place) if place.mutability.is_some() => self.variable(&place.expr),
             _ => None,
         };
-        if let [Some(one), Some(other)] = *call.args.iter().map(variable).collect::<Vec<_>>() {
-            self.flows.swap_pins(one, other);
-            let (value, of_other) = (self.known(one), self.known(other));
-            self.assign_var(one, &of_other);
-            self.assign_var(other, &value);
+        match *call.args.iter().map(variable).collect::<Vec<_>>() {
+            [Some(one), Some(other)] => {
+                self.flows.swap_pins(one, other);
+                let (value, of_other) = (self.known(one), self.known(other));
+                self.assign_var(one, &of_other);
+                self.assign_var(other, &value);
+            }
+            // What lies in a field of one's own goes into the variable.
+            [Some(var), None] | [None, Some(var)] => self.given_by_others(var),
+            _ => {}
+        }
+    }
+
+    /// What a variable with a tensor is given only the compiler knows: the variable holds F32.
+    pub(super) fn given_by_others(&mut self, var: usize) {
+        // What was made empty takes its type from this.
+        let settled = self.scopes.vars[var].declared || self.scopes.vars[var].open;
+        if !settled && self.known(var).prec.is_tensor() {
+            self.assign_var(var, &Value::new(Prec::Unknown));
+        }
+    }
+
+    /// A variable that is lent exclusively to a function of one's own holds what that makes, as if it were assigned that.
+    pub(super) fn lent_exclusively(&mut self, arg: &Expr) {
+        if let Expr::Reference(lent) = arg
+            && let Some(var) = self.variable(&lent.expr).filter(|_| lent.mutability.is_some())
+        {
+            self.given_by_others(var);
         }
     }
 
@@ -117,6 +145,9 @@ impl Walker<'_> {
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let closure = self.variable(&call.func);
+        if !is_of_std(&path.path) {
+            call.args.iter().for_each(|arg| self.lent_exclusively(arg));
+        }
         let values = match closure.filter(|&var| !self.scopes.vars[var].declared) {
             Some(var) => self.given_to_closure(var, call.args.iter_mut()),
             None => call.args.iter_mut().map(|arg| self.argument(arg)).collect(),
@@ -287,6 +318,12 @@ fn fields_of(values: &[Value]) -> Value {
 /// Whether a path names something of `Box`, `Rc` or `Arc`.
 pub(super) fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
+}
+
+/// Whether a path names a function of a module, a container or a trait of `std`: `mem::take`, `Iterator::next`.
+fn is_of_std(path: &syn::Path) -> bool {
+    const NAMES: &[&str] = &["std", "core", "mem", "Iterator", "Option", "Vec", "VecDeque"];
+    path.segments.len() > 1 && path.segments.iter().any(|segment| NAMES.iter().any(|name| segment.ident == name))
 }
 
 /// Whether what is called holds what it is given, or gives that back.

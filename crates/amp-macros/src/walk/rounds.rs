@@ -63,8 +63,9 @@ pub(crate) struct Start<'a> {
     pub(crate) declare: &'a dyn Fn(&mut Walker<'_>),
 }
 
-/// More rounds than the lattice is high: a body that has not settled by then is left to the types.
-const MAX_ROUNDS: usize = 6;
+/// Rounds that a body is walked at most: F32 goes on by one variable in each, round a loop. One that has not settled by then is left
+/// to the types.
+const MAX_ROUNDS: usize = 24;
 
 /// Walks a body until nothing changes.
 pub(crate) fn walk(start: &Start<'_>, body: &Block) -> Walked {

@@ -1,5 +1,6 @@
 //! Statements: `let`, expressions, macros, items.
 
+use super::cell::cell;
 use super::configured::{is_conditional, under};
 use super::expect::{list_of_any, names_container};
 use super::methods::collects;
@@ -193,7 +194,10 @@ impl Walker<'_> {
                 let given = !matches!(pat, Pat::Ident(pat) if !self.changes.reach(&pat.ident.to_string()));
                 self.closure_variable(closure, given)
             }
-            init => (self.begins(init, expect), Value::opaque()),
+            init => match Some(&mut *init).filter(|_| named.is_none()).and_then(cell) {
+                Some(held) => (self.begin_cell(held), Value::opaque()),
+                None => (self.begins(init, expect), Value::opaque()),
+            },
         };
         if lends.is_some() {
             self.lent(&mut init.expr, &mut value);

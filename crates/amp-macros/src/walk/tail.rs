@@ -144,9 +144,10 @@ impl Walker<'_> {
     }
 
     /// Whether an expression is a variable with a tuple, of which some elements are tensors that may be narrow and others
-    /// are none.
+    /// are none, or what only the compiler knows.
     fn is_apart(&self, expr: &Expr, value: &Value) -> bool {
-        self.lies_apart(expr, value) && holds_narrow(value) && value.parts.iter().any(|part| part.prec == Prec::Other)
+        let may_be_none = |part: &Value| !matches!(part.prec, Prec::F32 | Prec::Half(_));
+        self.lies_apart(expr, value) && holds_narrow(value) && value.parts.iter().any(may_be_none)
     }
 
     /// Whether an expression is a variable that began with a tuple that was written out.

@@ -103,8 +103,12 @@ impl Walker<'_> {
     /// Walks a method call that stays as it is; gives its value and that of the receiver.
     pub(super) fn unknown(&mut self, call: &mut ExprMethodCall, name: &str) -> (Value, Value) {
         let mut walked = self.called_on(call, name);
-        for arg in &mut call.args {
-            self.write_out(name, &walked.item, arg);
+        let last = call.args.len().saturating_sub(1);
+        for (i, arg) in call.args.iter_mut().enumerate() {
+            // What `map_or` gives instead is called with nothing.
+            if i == last || !CHOOSING.contains(&name) {
+                self.write_out(name, &walked.item, arg);
+            }
             match arg {
                 Expr::Closure(closure) => self.calls(&mut walked, closure),
                 arg => self.takes(&mut walked, container(&call.receiver), arg),
@@ -229,6 +233,9 @@ impl Walker<'_> {
             return call.args.push(call.item.clone());
         }
         self.consumed = call.extends;
+        if !call.extends {
+            self.lent_exclusively(arg);
+        }
         let mut given = self.expr(arg);
         match call.takes {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
@@ -241,7 +248,7 @@ impl Walker<'_> {
             true => self.widen_owned(arg, &mut given),
             _ if call.extends
                 && call.name == "extend"
-                && !collects
+                && !(collects && (is_list(arg) || is_made_here(arg)))
                 && self.extend(receiver, call.extended.as_ref(), arg, &mut given) => {}
             _ if call.extends
                 && call.name == "append"
@@ -290,8 +297,12 @@ impl Walker<'_> {
             self.filled(place, &call.value, given, call.args.len());
             self.grows(place, call.growth.take());
         }
+        if let ("resize_with", Some(given)) = (call.name, &call.closure) {
+            self.mixed(place, &call.value, given, true);
+        }
         if let ("clone_from", [given]) = (call.name, call.args.as_slice()) {
             self.put(place, given);
+            self.mixed(place, &call.value, given, true);
         }
         let instead = match call.name {
             "unwrap_or" | "or" => call.args.first(),
@@ -326,7 +337,9 @@ impl Walker<'_> {
             "into" if !value.constants.is_empty() => value,
             _ if MAPPING.contains(&name) => closure.unwrap_or_else(|| if hands { item } else { Value::opaque() }),
             "enumerate" => Value::tuple(vec![Value::other(), item]),
-            "split_first" | "split_last" | "split_at" | "partition" => Value::tuple(vec![item.clone(), item]),
+            "split_first" | "split_last" | "split_at" | "split_at_mut" | "partition" => {
+                Value::tuple(vec![item.clone(), item])
+            }
             "unzip" if item.is_tuple() => item,
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),

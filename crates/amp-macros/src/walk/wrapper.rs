@@ -38,7 +38,7 @@ fn names_variant(segment: &syn::PathSegment) -> bool {
 }
 
 fn is_new_box(func: &Expr) -> bool {
-    matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new" || s.ident == "pin"))
+    matches!(func, Expr::Path(path) if is_pointer(&path.path) && path.path.segments.last().is_some_and(|s| s.ident == "new" || s.ident == "pin" || s.ident == "from"))
 }
 
 /// `Ok(..)`, `Some(..)`, `Cow::Owned(..)`: what is inside leaves too.
