@@ -103,6 +103,33 @@ impl Walker<'_> {
         })
     }
 
+    /// What a fold begins with is what a variable that its closure assigns to does.
+    pub(super) fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
+        let open = value.prec == Prec::Opaque && !value.is_unsettled();
+        let begins = Value { prec: if open { Prec::Unknown } else { value.prec.clone() }, ..value.clone() };
+        self.scopes.vars[var].value = begins.clone();
+        self.pin(&Slot::of(var), value);
+        if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
+            *value = begins;
+            match value.made && !self.cx.host {
+                true => {
+                    self.rewrite(init, emit::of_f32);
+                    value.prec = Prec::F32;
+                }
+                false => self.widen_held(init, value),
+            }
+            // What branches joined at F32 is F32.
+            value.sure |= value.prec == Prec::F32 && !self.cx.host;
+            return;
+        }
+        if let Some(elements) = self.chosen_elements(var) {
+            self.widen_elements(init, value, &elements);
+        }
+        if !value.sure {
+            self.expected(init, value);
+        }
+    }
+
     /// Walks a closure that is called with these values.
     pub(super) fn closure_over(&mut self, closure: &mut ExprClosure, params: &[Value], given_to: Given<'_>) -> Value {
         let Given { place, items, state, shared, kept } = given_to;

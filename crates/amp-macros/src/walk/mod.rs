@@ -28,6 +28,7 @@ mod gathered;
 mod grown;
 mod held;
 mod instead;
+mod lent;
 mod list;
 mod loops;
 mod macros;

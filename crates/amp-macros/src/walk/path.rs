@@ -4,6 +4,7 @@ use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
 use super::gathered::as_collected;
+use super::lent::is_of_std;
 use super::made::{made, settled};
 use super::names::{names_operation, on_tensor};
 use super::operation::{Called, Form, castable, judged, lends_elements};
@@ -93,53 +94,6 @@ impl Walker<'_> {
                 Some(Value::never())
             }
             _ => None,
-        }
-    }
-
-    /// `mem::swap(&mut a, &mut b)` assigns each to the other.
-    fn swapped(&mut self, call: &ExprCall) {
-        let variable = |arg: &Expr| match arg {
-            Expr::Reference(place) if place.mutability.is_some() => self.variable(&place.expr),
-            _ => None,
-        };
-        match *call.args.iter().map(variable).collect::<Vec<_>>() {
-            [Some(one), Some(other)] => {
-                self.flows.swap_pins(one, other);
-                let (value, of_other) = (self.known(one), self.known(other));
-                self.assign_var(one, &of_other);
-                self.assign_var(other, &value);
-            }
-            // What lies in a field of one's own goes into the variable.
-            [Some(var), None] | [None, Some(var)] => self.given_by_others(var),
-            _ => {}
-        }
-    }
-
-    /// What a variable with a tensor is given only the compiler knows: the variable holds F32.
-    pub(super) fn given_by_others(&mut self, var: usize) {
-        // What was made empty takes its type from this.
-        let settled = self.scopes.vars[var].declared || self.scopes.vars[var].open;
-        if !settled && self.known(var).prec.is_tensor() {
-            self.assign_var(var, &Value::new(Prec::Unknown));
-        }
-    }
-
-    /// A variable that is lent exclusively to a function of one's own holds what that makes, as if it were assigned that.
-    pub(super) fn lent_exclusively(&mut self, arg: &Expr) {
-        if let Expr::Reference(lent) = arg
-            && let Some(var) = self.variable(&lent.expr).filter(|_| lent.mutability.is_some())
-        {
-            self.given_by_others(var);
-        }
-    }
-
-    /// `mem::replace(&mut a, b)` assigns.
-    fn replaced(&mut self, call: &ExprCall, given: &Value) {
-        if let Some(Expr::Reference(place)) = call.args.first()
-            && let Some(var) = self.variable(&place.expr).filter(|_| place.mutability.is_some())
-        {
-            self.reassigned(&Slot::of(var), given);
-            self.assign_var(var, given);
         }
     }
 
@@ -318,12 +272,6 @@ fn fields_of(values: &[Value]) -> Value {
 /// Whether a path names something of `Box`, `Rc` or `Arc`.
 pub(super) fn is_pointer(path: &syn::Path) -> bool {
     path.segments.iter().rev().nth(1).is_some_and(|s| s.ident == "Box" || s.ident == "Rc" || s.ident == "Arc")
-}
-
-/// Whether a path names a function of a module, a container or a trait of `std`: `mem::take`, `Iterator::next`.
-fn is_of_std(path: &syn::Path) -> bool {
-    const NAMES: &[&str] = &["std", "core", "mem", "Iterator", "Option", "Vec", "VecDeque"];
-    path.segments.len() > 1 && path.segments.iter().any(|segment| NAMES.iter().any(|name| segment.ident == name))
 }
 
 /// Whether what is called holds what it is given, or gives that back.

@@ -367,33 +367,6 @@ impl Walker<'_> {
         }
     }
 
-    /// What a fold begins with is what a variable that its closure assigns to does.
-    fn begin_fold(&mut self, var: usize, init: &mut Expr, value: &mut Value) {
-        let open = value.prec == Prec::Opaque && !value.is_unsettled();
-        let begins = Value { prec: if open { Prec::Unknown } else { value.prec.clone() }, ..value.clone() };
-        self.scopes.vars[var].value = begins.clone();
-        self.pin(&Slot::of(var), value);
-        if self.chosen(var) == Some(Prec::F32) && value.parts.is_empty() {
-            *value = begins;
-            match value.made && !self.cx.host {
-                true => {
-                    self.rewrite(init, emit::of_f32);
-                    value.prec = Prec::F32;
-                }
-                false => self.widen_held(init, value),
-            }
-            // What branches joined at F32 is F32.
-            value.sure |= value.prec == Prec::F32 && !self.cx.host;
-            return;
-        }
-        if let Some(elements) = self.chosen_elements(var) {
-            self.widen_elements(init, value, &elements);
-        }
-        if !value.sure {
-            self.expected(init, value);
-        }
-    }
-
     /// Widens what an option or a result holds, by its type.
     pub(super) fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
         if may_differ(value) && !self.cx.host {
