@@ -1,7 +1,6 @@
 //! Weights that are computed from other parameters before each use.
 
 use super::{Mode, Module, Statistics, Visitor, Waiting};
-use crate::optim::Skip;
 use crate::param::Parameter;
 use crate::precision::F32;
 use crate::tensor::Tensor;
@@ -127,14 +126,8 @@ impl SpectralNorm {
         }
         let (left, right) = no_grad(|| vectors(&matrix, &self.right.tensor()))?;
         let divided = weight.div(&largest(&matrix, &left, &right)?)?;
-        let state = [(self.left.clone(), left), (self.right.clone(), right)];
-        let change = move |skip: Option<&Skip>| {
-            state.iter().try_for_each(|(state, found)| {
-                let flag = skip.map(|skip| skip.on(found.device())).transpose()?;
-                state.change(|state| found.raw.backend().average(state, found.raw.operand()?, 1.0, flag.as_ref()))
-            })
-        };
-        self.waiting.add(&divided.raw, [self.weight.id()].into(), Box::new(change))?;
+        let found = [(&self.left, &left), (&self.right, &right)];
+        self.waiting.set_for(found, &divided.raw, [self.weight.id()].into())?;
         Ok(divided)
     }
 }

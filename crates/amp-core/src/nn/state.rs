@@ -3,6 +3,7 @@
 use crate::autograd::{Edge, GradMode, grad_mode};
 use crate::backend::Buffer;
 use crate::locks::{lock, read, write};
+use crate::optim::Skip;
 use crate::param::PendingUpdate;
 use crate::precision::{Element, F32, I64};
 use crate::random::is_repeating;
@@ -117,6 +118,37 @@ impl fmt::Debug for Mode {
 /// A graph owns the changes of its forward pass and drops them with itself; a forward pass under `no_grad` leaves its change
 /// here. A pass that is recorded but has no graph, because nothing in the layer or below is trained, has no step to wait for:
 /// its change is made at once. Of a checkpointed segment the first run has the change, however often it runs again.
+///
+/// A field of a module beside the statistics that it changes:
+///
+/// ```
+/// # use amp_core::{BF16, Device, F32, Parameter, Result, Tensor};
+/// use amp_core::nn::{Module, Statistics, Visitor, Waiting};
+///
+/// /// Subtracts the mean of all that it has seen in training.
+/// struct Centred {
+///     mean: Statistics,
+///     waiting: Waiting,
+/// }
+///
+/// impl Centred {
+///     fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+///         let mean = self.mean.tensor();
+///         let y = x.sub(&mean)?;
+///         let seen = mean.lerp(&x.detach().mean([0], false)?, 0.1)?;
+///         // A step that is skipped, because a gradient overflowed, leaves the mean as it is.
+///         self.waiting.set([(&self.mean, &seen)], &y)?;
+///         Ok(y)
+///     }
+/// }
+///
+/// impl Module for Centred {
+///     fn visit(&self, visitor: &mut Visitor<'_>) {
+///         visitor.field("mean", &self.mean);
+///         visitor.field("waiting", &self.waiting);
+///     }
+/// }
+/// ```
 #[derive(Default)]
 pub struct Waiting(Mutex<Vec<Entry>>);
 
@@ -131,6 +163,40 @@ impl Waiting {
     /// Nothing waits.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets statistics, all of a layer at once, when the optimizer step is taken that trains what made `y`, a result of this
+    /// forward pass. A skipped step leaves them as they are. Under `no_grad` the change waits for
+    /// [`Module::commit`](super::Module::commit).
+    ///
+    /// # Errors
+    /// [`Error::Shape`](crate::Error::Shape) when the shapes of statistics and their new values differ.
+    pub fn set<const N: usize, P: Element>(
+        &self,
+        values: [(&Statistics, &Tensor<F32>); N],
+        y: &Tensor<P>,
+    ) -> Result<()> {
+        self.set_for(values, &y.raw, Arc::new([]))
+    }
+
+    /// As [`set`](Self::set); of several optimizers the one that has these parameters decides.
+    pub(super) fn set_for<const N: usize>(
+        &self,
+        values: [(&Statistics, &Tensor<F32>); N],
+        y: &RawTensor,
+        parameters: Arc<[u64]>,
+    ) -> Result<()> {
+        for (state, value) in values {
+            check_same("set", "the new value", state.raw().shape(), value.raw.shape())?;
+        }
+        let values = values.map(|(state, value)| (state.clone(), value.detach()));
+        let change = move |skip: Option<&Skip>| {
+            values.iter().try_for_each(|(state, value)| {
+                let flag = skip.map(|skip| skip.on(value.device())).transpose()?;
+                state.change(|state| value.raw.backend().average(state, value.raw.operand()?, 1.0, flag.as_ref()))
+            })
+        };
+        self.add(y, parameters, Box::new(change))
     }
 
     /// Ties `change` to the graph of `y`. Without a graph it is made at once, or kept here under `no_grad`. Where several
@@ -179,5 +245,79 @@ impl Entry {
 impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Waiting")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Statistics, Waiting};
+    use crate::nn::{Module, Visitor};
+    use crate::optim::Sgd;
+    use crate::{Device, F32, GradScaler, Parameter, Result, Tensor, no_grad};
+
+    struct Centred {
+        scale: Parameter,
+        mean: Statistics,
+        count: Statistics,
+        waiting: Waiting,
+    }
+
+    impl Centred {
+        fn new() -> Result<Self> {
+            let (ones, zeros) = (Tensor::ones([2], &Device::cpu())?, Tensor::zeros([2], &Device::cpu())?);
+            let (mean, count) = (Statistics::new(&zeros), Statistics::new(&zeros));
+            Ok(Self { scale: Parameter::new(&ones)?, mean, count, waiting: Waiting::new() })
+        }
+
+        fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+            let y = x.sub(&self.mean.tensor())?.mul(&self.scale.tensor())?;
+            let (seen, count) = (x.detach().mean([0], false)?, self.count.tensor().add(1.0)?);
+            self.waiting.set([(&self.mean, &seen), (&self.count, &count)], &y)?;
+            Ok(y)
+        }
+
+        fn state(&self) -> Result<Vec<f32>> {
+            Ok([self.mean.tensor().to_vec()?, self.count.tensor().to_vec()?].concat())
+        }
+    }
+
+    impl Module for Centred {
+        fn visit(&self, visitor: &mut Visitor<'_>) {
+            visitor.field("scale", &self.scale);
+            visitor.field("mean", &self.mean);
+            visitor.field("count", &self.count);
+            visitor.field("waiting", &self.waiting);
+        }
+    }
+
+    #[test]
+    fn a_skipped_step_leaves_statistics_of_ones_own() -> Result<()> {
+        let (net, mut scaler) = (Centred::new()?, GradScaler::new(&Device::cpu())?);
+        let mut optimizer = Sgd::new(net.parameters(), 0.1);
+        let mut step = |x: [f32; 4]| -> Result<bool> {
+            let loss = net.forward(&Tensor::from_vec(x.to_vec(), [2, 2], &Device::cpu())?)?.sum_all()?;
+            let grads = scaler.unscale(scaler.scale(&loss)?.backward()?)?;
+            let step = scaler.step(&mut optimizer, grads)?;
+            scaler.update()?;
+            step.was_taken()
+        };
+        assert!(!step([f32::INFINITY, 1.0, 1.0, 1.0])?);
+        assert_eq!(net.state()?, [0.0; 4]);
+        assert!(step([1.0, 2.0, 3.0, 6.0])?);
+        assert_eq!(net.state()?, [2.0, 4.0, 1.0, 1.0]);
+        Ok(())
+    }
+
+    #[test]
+    fn without_a_graph_they_wait_to_be_committed() -> Result<()> {
+        let net = Centred::new()?;
+        let x = Tensor::from_vec(vec![1.0_f32, 2.0, 3.0, 6.0], [2, 2], &Device::cpu())?;
+        no_grad(|| net.forward(&x))?;
+        assert_eq!(net.state()?, [0.0; 4]);
+        net.commit()?;
+        assert_eq!(net.state()?, [2.0, 4.0, 1.0, 1.0]);
+        let wrong = net.waiting.set([(&net.mean, &x)], &x).unwrap_err().to_string();
+        assert_eq!(wrong, "set: the new value must have shape [2], found [2, 2]");
+        Ok(())
     }
 }
