@@ -1,0 +1,9 @@
+//~ error: FullRange
+use amp::prelude::*;
+
+pub fn f(device: &Device) -> Result<Tensor<F16>> {
+    Tensor::<F16>::arange(0.0, 5000.0, 1.0, device)
+    //~ ^ here
+}
+
+fn main() {}
