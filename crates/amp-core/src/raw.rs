@@ -1,6 +1,6 @@
 //! The erased tensor under every `Tensor<P>`: a value, a layout, a logical precision, and a place in the graph.
 
-use crate::autograd::{Edge, Origin, SavedSigns};
+use crate::autograd::{Edge, GradMode, Origin, SavedSigns, grad_mode};
 use crate::backend::{Backend, Buffer, Operand};
 use crate::device::Device;
 use crate::order::{elementwise, reduce};
@@ -197,6 +197,11 @@ impl RawTensor {
     /// The same elements out of the graph.
     pub(crate) fn detached(&self) -> Self {
         self.with_layout(self.layout)
+    }
+
+    /// The place in the graph of what shares it with this tensor: none within `no_grad`.
+    pub(crate) fn shared_edge(&self) -> Option<Edge> {
+        self.edge.clone().filter(|_| grad_mode() != GradMode::Off)
     }
 
     /// The same memory read through another layout, out of the graph.

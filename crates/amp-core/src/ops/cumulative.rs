@@ -101,7 +101,7 @@ impl<P: Float> Tensor<P> {
         P: ProdPrecision,
     {
         let axes = shape::axes("prod", &axes.as_axes(), self.rank())?;
-        let Some((&last, others)) = axes.split_last() else { return Ok(self.clone()) };
+        let Some((&last, others)) = axes.split_last() else { return Ok(self.unchanged()) };
         let folded = others.iter().try_fold(self.raw.clone(), |x, &axis| prod(&x, axis, None))?;
         Self::from_raw(prod(&folded, last, P::WRITES)?).drop_axes(&axes, keep)
     }

@@ -21,7 +21,7 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument("dropout", "p", "a probability between 0 and 1", p));
         }
         if !training || p == 0.0 {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         Ok(Self::from_raw(dropout(&self.raw, p)?))
     }
@@ -37,7 +37,7 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument(OP, "p", "a probability between 0 and 1", p));
         }
         if !training || p == 0.0 {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         if p == 1.0 {
             return self.mul(0.0);

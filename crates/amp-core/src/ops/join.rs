@@ -210,7 +210,7 @@ impl<P: Element> Tensor<P> {
             let expected = format!("a number for each of the {} dimensions", self.rank());
             return Err(Error::argument("repeat", "times", expected, format!("{times:?}")));
         }
-        let mut x = self.clone();
+        let mut x = self.unchanged();
         for _ in self.rank()..times.len() {
             x = x.unsqueeze(0)?;
         }

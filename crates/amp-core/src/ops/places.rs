@@ -92,7 +92,7 @@ impl<P: Element> Tensor<P> {
             return Err(Error::argument(OP, "to", format!("another axis than {from}"), to));
         }
         match times.rem_euclid(4) {
-            0 => Ok(self.clone()),
+            0 => Ok(self.unchanged()),
             1 => self.flip(to)?.transpose(from, to),
             2 => self.flip([from, to]),
             _ => self.flip(from)?.transpose(from, to),

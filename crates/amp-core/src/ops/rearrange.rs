@@ -38,7 +38,7 @@ impl<P: Element> Tensor<P> {
             }
         }
         if fronts.iter().all(|&front| front == 0) {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         Ok(Self::from_raw(rolled(&self.raw, fronts)?))
     }

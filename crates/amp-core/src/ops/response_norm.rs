@@ -28,7 +28,7 @@ impl<P: Float> Tensor<P> {
             return Err(Error::argument(OP, "size", "at least 1", size));
         }
         if self.count() == 0 {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let pixels = rest.iter().product();
         let squares = self.sqr()?.reshape([n, 1, channels, pixels])?.pad([0, 0, size / 2, (size - 1) / 2], 0.0)?;

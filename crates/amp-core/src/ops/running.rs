@@ -73,7 +73,7 @@ impl<P: Float> Tensor<P> {
         }
         let at = shape::axis("logcumsumexp", axis, self.rank())?;
         let (axis, size) = (at as isize, self.dims()[at]);
-        distances(size).try_fold(self.clone(), |sums, step| {
+        distances(size).try_fold(self.unchanged(), |sums, step| {
             let (before, after) = (sums.narrow(axis, 0, size - step)?, sums.narrow(axis, step, size - step)?);
             Self::cat(&[&sums.narrow(axis, 0, step)?, &after.logaddexp(&before)?], axis)
         })

@@ -124,16 +124,21 @@ impl<P: Element> Tensor<P> {
     pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
         let mut raw = self.raw.cast_view(Q::DTYPE)?;
         if P::DTYPE.is_float() && Q::DTYPE.is_float() {
-            raw.edge = self.raw.edge.clone();
+            raw.edge = self.raw.shared_edge();
         }
         Ok(Tensor::from_raw(raw))
+    }
+
+    /// This tensor, as the result of an operation that has nothing to do.
+    pub(crate) fn unchanged(&self) -> Self {
+        Self::from_raw(RawTensor { edge: self.raw.shared_edge(), ..self.raw.detached() })
     }
 
     /// The same elements on `device`: this tensor where it lives there already, otherwise a copy out of the graph.
     #[doc(alias("cpu", "cuda"))]
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if device == self.device() {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         self.raw.to_device(device).map(Self::from_raw)
     }

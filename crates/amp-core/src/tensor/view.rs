@@ -100,7 +100,7 @@ impl<P: Element> Tensor<P> {
         let rank = self.rank();
         let [moved, _] = [shape::axes(OP, &from, rank)?, shape::axes(OP, &to, rank)?];
         if rank == 0 || from.is_empty() {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let front = |axis: &isize| axis.rem_euclid(rank as isize);
         let mut places: Vec<_> = to.iter().map(front).zip(from.iter().map(front)).collect();
@@ -124,7 +124,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Self> {
         if shape::is_line(a, self.rank()) && shape::is_line(b, self.rank()) {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let (a, b) = (shape::axis("transpose", a, self.rank())?, shape::axis("transpose", b, self.rank())?);
         self.swapped("transpose", a, b)
@@ -154,7 +154,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn squeeze(&self, axis: isize) -> Result<Self> {
         if shape::is_line(axis, self.rank()) {
-            return Ok(self.clone());
+            return Ok(self.unchanged());
         }
         let at = shape::axis("squeeze", axis, self.rank())?;
         if self.dims()[at] != 1 {
