@@ -70,7 +70,8 @@ fn masked(x: &RawTensor, p: f64, at: RandomState, out: DType) -> Result<RawTenso
     }
     let mask = RawTensor::new(x.device(), backend.mask(at, 1.0 - p, x.layout.count())?, *x.shape());
     let op = Ternary::Addcmul(1.0 / (1.0 - p));
-    elementwise([&none, x, &mask], |backend, [none, x, mask]| backend.ternary(op, none, x, mask, out))
+    // The mask first: a large element times the factor may be infinite, and no mask makes that 0.
+    elementwise([&none, x, &mask], |backend, [none, x, mask]| backend.ternary(op, none, mask, x, out))
 }
 
 #[cfg(test)]
@@ -117,5 +118,18 @@ mod tests {
         assert!(x.alpha_dropout(0.5, false).unwrap().equal(&x).unwrap());
         assert_eq!(x.alpha_dropout(1.0, true).unwrap().count_nonzero([]).unwrap().item().unwrap(), 0);
         assert!(x.alpha_dropout(-0.1, true).is_err());
+    }
+
+    #[test]
+    fn what_is_dropped_is_0_however_large_it_was() {
+        let large = Tensor::<F32>::full([64], 3e38, &Device::cpu()).unwrap();
+        let x = large.tracked();
+        let y = x.dropout(0.5, true).unwrap();
+        // What is kept is twice as large, which F32 does not hold.
+        let fits = |v: &f32| *v == 0.0 || *v == f32::INFINITY;
+        let values = y.to_vec().unwrap();
+        assert!(values.iter().all(fits) && values.contains(&0.0), "{values:?}");
+        let grads = y.backward_with(&large).unwrap();
+        assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), values);
     }
 }
