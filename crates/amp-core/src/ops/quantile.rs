@@ -28,7 +28,7 @@ struct Ordered<P: Float> {
     values: Tensor<P>,
     positions: Tensor<I64>,
     axis: isize,
-    /// The last place that counts: that of a NaN where NaN wins.
+    /// The last place that counts: that of the first NaN where NaN wins.
     last: Tensor<crate::F64>,
     /// Whether a NaN wins.
     lost: Tensor<crate::Bool>,
@@ -49,7 +49,7 @@ impl<P: Float> Ordered<P> {
             Missing::Wins => numbers.lt(size as f64)?,
             Missing::IsLeftOut => numbers.lt(0.0)?,
         };
-        let last = (numbers - 1.0)?.clamp_min(0.0)?.masked_fill(&lost, size.saturating_sub(1) as f64)?;
+        let last = lost.where_(&numbers, &(&numbers - 1.0)?.clamp_min(0.0)?)?;
         Ok(Self { values, positions, axis, last, lost })
     }
 
@@ -253,6 +253,20 @@ mod tests {
         assert_eq!(x.median(0, false)?.0.dims(), [0]);
         let error = x.quantile(1.5, 0, false).unwrap_err().to_string();
         assert_eq!(error, "quantile: q must be in 0..=1, found 1.5");
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_nan_is_the_middle() -> Result<()> {
+        let nan = f32::NAN;
+        let x = Tensor::<F32>::from_vec(vec![1.0, nan, 2.0, nan], [4], &Device::cpu())?;
+        assert_eq!(x.median(0, false)?.1.item()?, 1);
+        let (value, place) = super::Ordered::new("median", &x, 0, super::Missing::Wins)?.middle(false)?;
+        assert!(value.item()?.is_nan());
+        assert_eq!(place.item()?, 1);
+        assert!(x.quantile(0.0, 0, false)?.item()?.is_nan());
+        let none = x.narrow(0, 1, 1)?.repeat([3])?;
+        assert_eq!((none.median(0, false)?.1.item()?, none.nanmedian(0, false)?.1.item()?), (0, 0));
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ pub fn topk(x: &View, axis: usize, count: usize, descending: bool) -> (Storage, 
 
 /// Where the middle element of each line of floats along `axis` is, the lower of two, as I64; `axis` stays with size 1.
 ///
-/// The last NaN of a line comes before all numbers, unless NaN is `left_out` and there are any. Lines are not empty.
+/// The first NaN of a line comes before all numbers, unless NaN is `left_out` and there are any. Lines are not empty.
 pub fn median(x: &View, axis: usize, left_out: bool) -> Storage {
     positions(x, axis, 1, &Middle { left_out })
 }
@@ -273,7 +273,7 @@ impl Pick for Middle {
         let mut keys: Vec<R::Key> = line.iter().enumerate().map(|(i, &x)| rank(x).at(i)).collect();
         let numbers = keys.iter().filter(|&&key| R::of(key) != R::NAN).count();
         let wins = numbers < keys.len() && !self.left_out;
-        let place = if wins { keys.len() - 1 } else { numbers.saturating_sub(1) / 2 };
+        let place = if wins { numbers } else { numbers.saturating_sub(1) / 2 };
         out[0] = R::position(*keys.select_nth_unstable(place).1);
     }
 }
