@@ -318,4 +318,17 @@ mod tests {
         assert_eq!(numbers(&[0, 3, 4, 4]).max_pool2d(2).unwrap().dims(), [0, 3, 2, 2]);
         assert_eq!(x.adaptive_avg_pool2d(0).unwrap().dims(), [1, 1, 0, 0]);
     }
+
+    /// The gradient of an image that was narrowed is not rounded on its way to the image.
+    #[test]
+    fn means_of_narrowed_images_have_gradients_of_full_precision() {
+        let image = numbers(&[1, 1, 7, 7]).to::<F32>().unwrap().tracked();
+        let y = image.to::<F16>().unwrap().adaptive_avg_pool2d(1).unwrap();
+        let grads = y.backward_with(&Tensor::ones([1, 1, 1, 1], &Device::cpu()).unwrap()).unwrap();
+        let share = 1.0 / 49.0;
+        for found in grads.get(&image).unwrap().unwrap().to_vec().unwrap() {
+            // A factor and a product, each rounded to F32.
+            assert!((f64::from(found) - share).abs() <= 2.0 * share * f64::from(f32::EPSILON), "{found}");
+        }
+    }
 }
