@@ -68,7 +68,8 @@ fn lerp(start: &RawTensor, end: &RawTensor, weight: &RawTensor) -> Result<RawTen
                 pass.give(1, binary("lerp", Binary::Mul, pass.grad(), &weight, pass.summand(1))?)?;
             }
             if pass.wants(2) {
-                let distance = binary("lerp", Binary::Sub, &end, &start, pass.summand(2))?;
+                // Ends may be farther apart than F16 reaches.
+                let distance = binary("lerp", Binary::Sub, &end, &start, accumulator(start.logical))?;
                 pass.give(2, binary("lerp", Binary::Mul, pass.grad(), &distance, pass.summand(2))?)?;
             }
             Ok(())
@@ -159,5 +160,15 @@ mod tests {
         assert_eq!(of(&grads, &a), 18000.0);
         let grads = x.addcdiv(&a, &b, 1e-3).unwrap().backward_with(&grad).unwrap();
         assert!((of(&grads, &a) - 300.0).abs() < 0.5, "{}", of(&grads, &a));
+    }
+
+    #[test]
+    fn ends_that_are_farther_apart_than_f16_reaches_have_a_slope() {
+        let narrow = |value: f32| Tensor::<F32>::full([1], value, &Device::cpu()).unwrap().to::<F16>().unwrap();
+        let weight = narrow(0.5).tracked();
+        let y = narrow(-60000.0).lerp(&narrow(60000.0), &weight).unwrap();
+        let seed = narrow(0.25);
+        let grads = y.backward_with(&seed).unwrap();
+        assert_eq!(grads.get(&weight).unwrap().unwrap().to_vec().unwrap()[0].to_f32(), 30000.0);
     }
 }
