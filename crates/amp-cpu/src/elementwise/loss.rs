@@ -110,7 +110,13 @@ impl<T: Float> Body<T, 3> for Gradient {
                 each!(y, (x, t, g) => huber_derivative(x - t, delta, factor) * g * side);
             }
             PairLoss::Logits if self.of_target => each!(y, (x, g) => -x * g),
-            PairLoss::Logits => each!(y, (x, t, g) => ((one - t) - (-x).sigmoid::<S>()) * g),
+            // Nothing cancels where an answer was easy; of two sigmoids the one above a half is what the other leaves.
+            PairLoss::Logits => each!(y, (x, t, g) => {
+                let least = (-x.abs()).sigmoid::<S>();
+                let most = one - least;
+                let (positive, negative) = if x < T::of(0.0) { (least, most) } else { (most, least) };
+                ((one - t) * positive - t * negative) * g
+            }),
             PairLoss::Probabilities if self.of_target => {
                 each!(y, (x, g) => (log_of_rest::<S, T>(x) - log::<S, T>(x)) * g);
             }

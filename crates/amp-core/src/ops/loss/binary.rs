@@ -47,11 +47,15 @@ fn with_logits(
     let curved = product(&weight, &unary(Unary::LogSigmoid, x, x.logical)?)?;
     let losses = binary(OP, Binary::Sub, &linear, &curved, x.logical)?;
     let pos_weight = pos_weight.map(Saved::new).transpose()?;
-    let (x_saved, t, weight) = (Saved::new(x)?, Saved::new(target)?, Saved::new(&weight)?);
+    let (x_saved, t) = (Saved::new(x)?, Saved::new(target)?);
     elementwise(OP, &[x, target], losses, reduction, move |i, grad| {
         let slope = if i == 0 {
-            let failing = unary(Unary::Sigmoid, &scaled(&x_saved, -1.0)?, x_saved.logical)?;
-            binary(OP, Binary::Sub, &affine(&t, -1.0, 1.0)?, &product(&weight, &failing)?, grad.logical)?
+            // `(1 - t) sigmoid(x) - w t sigmoid(-x)`: nothing cancels where an answer was easy.
+            let sigmoid = |x: &RawTensor| unary(Unary::Sigmoid, x, x.logical);
+            let positive = pos_weight.as_ref().map(|w| product(w, &t)).transpose()?;
+            let hit = product(positive.as_ref().unwrap_or(&t), &sigmoid(&scaled(&x_saved, -1.0)?)?)?;
+            let miss = product(&affine(&t, -1.0, 1.0)?, &sigmoid(&x_saved)?)?;
+            binary(OP, Binary::Sub, &miss, &hit, grad.logical)?
         } else {
             let log = unary(Unary::LogSigmoid, &x_saved, x_saved.logical)?;
             let curved = match &pos_weight {
@@ -274,5 +278,20 @@ mod tests {
         assert!(tensor(&[0.5, 1.0]).binary_cross_entropy(&tensor(&[0.5, f64::NAN])).is_err());
         assert!(x.bce_with_logits(&tensor(&[0.5, f64::NAN])).is_err());
         assert!(tensor(&[]).bce_with_logits(&tensor(&[])).unwrap().item().unwrap().is_nan());
+    }
+
+    #[test]
+    fn easy_negatives_have_a_gradient() {
+        let x = Tensor::<F32>::from_vec(vec![-17.0, -30.0], [2], &Device::cpu()).unwrap().tracked();
+        let none = x.zeros_like().unwrap();
+        let three = Tensor::<F32>::full([2], 3.0, &Device::cpu()).unwrap();
+        for (weight, reduction) in [(None, LossReduction::Sum), (Some(&three), LossReduction::Sum)] {
+            let grads = x.bce_with_logits_with(&none, None, weight, reduction).unwrap().backward().unwrap();
+            for (found, x) in grads.get(&x).unwrap().unwrap().to_vec().unwrap().into_iter().zip([-17.0_f64, -30.0]) {
+                let expected = 1.0 / (1.0 + (-x).exp());
+                // A sigmoid of 3 ulp, and three roundings.
+                assert!((f64::from(found) - expected).abs() <= 6e-7 * expected, "{found} is not {expected}");
+            }
+        }
     }
 }

@@ -135,3 +135,22 @@ fn totals_of_losses_are_sums_of_all() {
         }
     }
 }
+
+/// As `sigmoid(x) - t` has it, without cancellation: relative to a few units, wherever the answer was easy.
+#[test]
+fn slopes_of_easy_answers_do_not_vanish() {
+    let (x, t) = ([-17.0, -60.0, 17.0, 60.0, -17.0, 17.0, 0.0], [0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.5]);
+    let at = layout(&[x.len()], &[1], 0);
+    let exact = |x: f64, t: f64| (1.0 - t) / (1.0 + (-x).exp()) - t / (1.0 + x.exp());
+    for (dtype, unit) in [(DType::F32, 2f64.powi(-24)), (DType::F64, 2f64.powi(-53))] {
+        let ([x_stored, t_stored], g) = ([x, t].map(|v| storage(&v, dtype)), storage(&[1.0; 7], dtype));
+        let view = |data| View { data, layout: &at, logical: dtype };
+        let (x_view, t_view, g) = (view(x_stored.as_slice()), view(t_stored.as_slice()), view(g.as_slice()));
+        let found = to_f64(&loss_grad(PairLoss::Logits, &x_view, &t_view, &g, false, dtype));
+        for (i, found) in found.into_iter().enumerate() {
+            let expected = exact(x[i], t[i]);
+            // A sigmoid of 3 ulp, and three roundings.
+            assert!((found - expected).abs() <= 10.0 * unit * expected.abs(), "{dtype} {}: {found}", x[i]);
+        }
+    }
+}
