@@ -1,12 +1,13 @@
 //! Activations with parameters, and limits to a range.
 
+use super::choice::whole;
 use super::kernel::{binary, compare, select, zeros};
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Float, Numeric, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, Compare, Dims, Unary};
+use amp_cpu::{Binary, Compare, DType, Dims, Unary};
 use std::cmp::Ordering;
 
 full_range! {
@@ -15,6 +16,9 @@ full_range! {
 
 impl<P: Numeric> Tensor<P> {
     /// `x` limited to `min..=max`; NaN stays NaN, and `max` wins where the limits cross (`torch.clamp`).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a limit that is NaN, or beyond which an integer precision has no value.
     #[doc(alias = "clip")]
     #[track_caller]
     pub fn clamp(&self, min: impl Into<f64>, max: impl Into<f64>) -> Result<Self> {
@@ -24,6 +28,7 @@ impl<P: Numeric> Tensor<P> {
                 return Err(Error::argument("clamp", argument, "a number", value));
             }
         }
+        leaves_some(P::DTYPE, min, max)?;
         self.pointwise("clamp", Unary::Clamp { min, max })
     }
 
@@ -110,6 +115,19 @@ impl<P: Float> Tensor<P> {
     }
 }
 
+/// An error where an integer precision has no value on this side of a limit.
+fn leaves_some(dtype: DType, min: f64, max: f64) -> Result<()> {
+    let Some(range) = whole(dtype) else { return Ok(()) };
+    let (least, most) = (*range.start(), *range.end());
+    if min > most {
+        return Err(Error::argument("clamp", "min", format!("at most {most}, the most of {dtype}"), min));
+    }
+    if max < least {
+        return Err(Error::argument("clamp", "max", format!("at least {least}, the least of {dtype}"), max));
+    }
+    Ok(())
+}
+
 /// The shape in which `weight` broadcasts along the channels of `x`.
 fn per_channel(x: &Dims, weight: &Dims) -> Result<Dims> {
     if weight.count() == 1 {
@@ -149,7 +167,7 @@ fn prelu(x: &RawTensor, weight: &RawTensor) -> Result<RawTensor> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Device, F32, F64, I64, Tensor, gradcheck};
+    use crate::{Device, F32, F64, I64, Tensor, U8, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -212,5 +230,16 @@ mod tests {
         let text = |min: f64, max: f64| x.hardtanh(min, max).unwrap_err().to_string();
         assert_eq!(text(1.0, 1.0), "hardtanh: max must be above min = 1, found 1");
         assert_eq!(text(f64::NAN, 1.0), "hardtanh: max must be above min = NaN, found 1");
+    }
+
+    #[test]
+    fn limits_of_bytes_leave_bytes() {
+        let bytes = Tensor::<U8>::from_vec(vec![0, 200, 255], [3], &Device::cpu()).unwrap();
+        assert_eq!(bytes.clamp(-5, 300).unwrap().to_vec().unwrap(), [0, 200, 255]);
+        assert_eq!(bytes.clamp(0.5, 200.5).unwrap().to_vec().unwrap(), [1, 200, 200]);
+        assert_eq!(bytes.clamp_min(f64::NEG_INFINITY).unwrap().to_vec().unwrap(), [0, 200, 255]);
+        let text = |result: crate::Result<Tensor<U8>>| result.unwrap_err().to_string();
+        assert_eq!(text(bytes.clamp(300, 400)), "clamp: min must be at most 255, the most of U8, found 300");
+        assert_eq!(text(bytes.clamp_max(-1)), "clamp: max must be at least 0, the least of U8, found -1");
     }
 }

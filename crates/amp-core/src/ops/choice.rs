@@ -60,7 +60,7 @@ impl Fill {
                 Err(Error::argument(op, "the value", expected, "minus infinity"))
             }
             Self::NegInf => Ok(f64::NEG_INFINITY),
-            Self::Lowest => Ok(-largest),
+            Self::Lowest => Ok(whole(dtype).map_or(-largest, |range| *range.start())),
             Self::Value(v) if overflows(v, dtype) => {
                 let expected = format!("at most {largest:e} in {dtype}, or `Fill::NegInf` or `Fill::Lowest`");
                 Err(Error::argument(op, "the value", expected, format!("{v:e}")))
@@ -98,7 +98,7 @@ pub(super) fn written(op: &'static str, value: f64, dtype: DType) -> Result<f64>
 }
 
 /// The range of an integer precision.
-fn whole(dtype: DType) -> Option<RangeInclusive<f64>> {
+pub(super) fn whole(dtype: DType) -> Option<RangeInclusive<f64>> {
     match dtype {
         DType::I64 => Some(i64::MIN as f64..=i64::MAX as f64),
         DType::U8 => Some(0.0..=255.0),
@@ -141,14 +141,14 @@ impl Tensor<Bool> {
     /// `a` where this is true, `b` where it is false; all three broadcast (`torch.where`).
     #[track_caller]
     pub fn where_<P: Element, R: Operand<P>>(&self, a: &Tensor<P>, b: R) -> Result<Tensor<P>> {
-        let b = b.term().beside(&a.raw)?;
+        let b = b.term().held("where", P::DTYPE)?.beside(&a.raw)?;
         Ok(Tensor::from_raw(choose(&self.raw, &a.raw, &b)?))
     }
 }
 
 #[track_caller]
 fn extreme(name: &'static str, op: Binary, loses: Compare, a: &RawTensor, b: Term) -> Result<RawTensor> {
-    let b = &b.beside(a)?;
+    let b = &b.held(name, a.logical)?.beside(a)?;
     record(name, &[a, b], binary(name, op, a, b, a.logical)?, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
@@ -318,5 +318,31 @@ mod tests {
                 assert_eq!(grads.get(x).unwrap().unwrap().to_vec().unwrap(), [3.0, 3.0]);
             }
         }
+    }
+
+    #[test]
+    fn numbers_that_bytes_cannot_hold_are_not_chosen() {
+        let device = Device::cpu();
+        let (bytes, chosen) =
+            (Tensor::<U8>::from_vec(vec![0, 200, 255], [3], &device).unwrap(), mask([true, false, true]));
+        let text = |result: crate::Result<Tensor<U8>>| result.unwrap_err().to_string();
+        assert_eq!(text(chosen.where_(&bytes, 300)), "where: the value must be a value of U8, found 300");
+        assert_eq!(text(bytes.minimum(300)), "minimum: the value must be a value of U8, found 300");
+        assert_eq!(text(bytes.maximum(-1)), "maximum: the value must be a value of U8, found -1");
+        assert_eq!(chosen.where_(&bytes, 7).unwrap().to_vec().unwrap(), [0, 7, 255]);
+        assert_eq!(bytes.minimum(100).unwrap().to_vec().unwrap(), [0, 100, 100]);
+        let (ids, most) = (Tensor::<I64>::ones([3], &device).unwrap(), i64::MAX);
+        assert_eq!(chosen.where_(&ids, most).unwrap().to_vec().unwrap(), [1, most, 1]);
+        let half = Tensor::<F16>::ones([3], &device).unwrap();
+        assert_eq!(half.minimum(1e6).unwrap().to_vec().unwrap()[0], f16::ONE);
+    }
+
+    #[test]
+    fn the_lowest_truth_value_is_false() {
+        let x = mask([true; 3]);
+        assert_eq!(
+            x.masked_fill(&mask([true, false, false]), Fill::Lowest).unwrap().to_vec().unwrap(),
+            [false, true, true]
+        );
     }
 }

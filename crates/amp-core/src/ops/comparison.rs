@@ -15,7 +15,7 @@ macro_rules! comparisons {
             /// The other side is a tensor of the same precision, with which this one broadcasts, or a number.
             /// NaN is unequal to everything.
             pub fn $name<R: Operand<P>>(&self, other: R) -> Result<Tensor<Bool>> {
-                let other = other.term().beside(&self.raw)?;
+                let other = other.term().compared(&self.raw)?;
                 Ok(Tensor::from_raw(kernel::compare(stringify!($name), Compare::$op, &self.raw, &other)?))
             }
         )* }
@@ -56,7 +56,7 @@ impl<P: Float> Tensor<P> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bool, Device, F16, F32, I64, Tensor};
+    use crate::{Bool, Device, F16, F32, I64, Tensor, U8};
     use half::f16;
 
     #[test]
@@ -92,5 +92,18 @@ mod tests {
         let x = Tensor::<F32>::from_vec(values, [4], &Device::cpu()).unwrap();
         assert_eq!(x.isinf().unwrap().to_vec().unwrap(), [false, true, true, false]);
         assert_eq!(x.isfinite().unwrap().to_vec().unwrap(), [true, false, false, false]);
+    }
+
+    #[test]
+    fn bytes_are_compared_with_the_number_itself() {
+        let bytes = Tensor::<U8>::from_vec(vec![0, 44, 255], [3], &Device::cpu()).unwrap();
+        let truth = |t: crate::Result<Tensor<Bool>>| t.unwrap().to_vec().unwrap();
+        assert_eq!(truth(bytes.eq(-1)), [false; 3]);
+        assert_eq!(truth(bytes.ne(300)), [true; 3]);
+        assert_eq!(truth(bytes.gt(-1)), [true; 3]);
+        assert_eq!(truth(bytes.lt(300)), [true; 3]);
+        assert_eq!(truth(bytes.le(-1)), [false; 3]);
+        assert_eq!(truth(bytes.ge(256)), [false; 3]);
+        assert_eq!(truth(bytes.ge(44)), [false, true, true]);
     }
 }

@@ -41,6 +41,21 @@ impl Term {
         Ok(self)
     }
 
+    /// The same, if integers of `dtype` hold it.
+    pub(super) fn held(self, op: &'static str, dtype: DType) -> Result<Self> {
+        if dtype.is_float() { Ok(self) } else { self.written(op, dtype) }
+    }
+
+    /// The operand as a tensor that is compared with `other`: bytes with any integer.
+    pub(super) fn compared(self, other: &RawTensor) -> Result<RawTensor> {
+        match self {
+            Self::Number(number) if other.logical == DType::U8 => {
+                RawTensor::full(other.device(), number, Dims::default(), DType::I64)
+            }
+            operand => operand.beside(other),
+        }
+    }
+
     /// The operand as a tensor beside `other`, in the precision that arithmetic with `other` has.
     pub(super) fn beside(self, other: &RawTensor) -> Result<RawTensor> {
         let dtype = if other.logical.is_half() { DType::F32 } else { other.logical };
