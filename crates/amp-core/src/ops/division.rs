@@ -54,7 +54,8 @@ impl Division {
         }
     }
 
-    /// F64 holds quotients of numbers of fewer bits well enough to tell which integers they lie between.
+    /// By kernels of a GPU: F64 holds quotients of numbers of fewer bits well enough to tell which integers they lie between,
+    /// and their products with the divisor exactly, up to 2^29.
     #[track_caller]
     fn of_numbers(self, a: &Tensor<F64>, b: &Tensor<F64>) -> Result<Tensor<F64>> {
         let ratio = (a / b)?.detach();
@@ -99,7 +100,7 @@ fn integers(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     Ok(RawTensor::new(a.device(), a.backend().upload(quotients)?, *a.shape()))
 }
 
-/// F64, divided by the host: no kernel holds its quotients exactly.
+/// F64, divided by the host: no kernel holds its quotients exactly, nor those of F32 from 2^29 on.
 #[track_caller]
 fn doubles(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
     let name = op.name();
@@ -115,11 +116,13 @@ fn doubles(op: Division, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
         return Ok(y);
     }
     record(name, &[a, b], y, |y| {
-        let (a, b, y) = (Saved::new(a)?, Saved::new(b)?, Saved::new(y)?);
+        // Kept for the divisor's gradient only.
+        let save = || -> Result<_> { Ok([Saved::new(a)?, Saved::new(b)?, Saved::new(y)?]) };
+        let kept = b.edge.is_some().then(save).transpose()?;
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             pass.give(0, pass.grad().clone())?;
-            if pass.wants(1) {
-                let ratio = binary(name, Binary::Div, &binary(name, Binary::Sub, &y, &a, DType::F64)?, &b, DType::F64)?;
+            if let (true, Some([a, b, y])) = (pass.wants(1), &kept) {
+                let ratio = binary(name, Binary::Div, &binary(name, Binary::Sub, y, a, DType::F64)?, b, DType::F64)?;
                 let less = unary(Unary::Round, &ratio, DType::F64)?;
                 pass.give(1, binary(name, Binary::Mul, pass.grad(), &less, pass.summand(1))?)?;
             }
@@ -140,8 +143,12 @@ fn divide<P: Numeric>(op: Division, a: &Tensor<P>, b: impl Operand<P>) -> Result
         return doubles(op, &a.raw, &b).map(Tensor::from_raw);
     }
     let mut divisor = b.cast_view(DType::F64)?;
-    divisor.edge = b.edge.clone();
-    op.of_numbers(&a.to()?, &Tensor::from_raw(divisor))?.to()
+    divisor.edge = b.shared_edge();
+    let (a, divisor) = (a.to::<F64>()?, Tensor::from_raw(divisor));
+    if a.device().is_cpu() {
+        return Tensor::<F64>::from_raw(doubles(op, &a.raw, &divisor.raw)?).to();
+    }
+    op.of_numbers(&a, &divisor)?.to()
 }
 
 impl<P: Numeric> Tensor<P> {
@@ -158,8 +165,8 @@ impl<P: Numeric> Tensor<P> {
 
     /// What is left of `self / other`, with the sign of `other` (`torch.remainder`, `%`).
     ///
-    /// Computed in F64, rounded once: exact for quotients below 2^29, and for F64. F64 and integers are divided by the
-    /// host: a GPU is waited for.
+    /// Computed in F64, rounded once: exact on the CPU and for F64, on a GPU for quotients below 2^29, and out of the divisor's
+    /// range beyond. F64 and integers are divided by the host: a GPU is waited for.
     ///
     /// # Errors
     /// [`Error::Argument`] for integers and a divisor of 0.
@@ -249,5 +256,26 @@ mod tests {
         assert!(a.remainder(0.0).unwrap().to_vec().unwrap().iter().all(|y| y.is_nan()));
         let narrow = line(&[1024.0]).to::<F16>().unwrap();
         assert_eq!(narrow.remainder(0.3).unwrap().item().unwrap(), f16::from_f64(1024.0 % 0.3));
+    }
+
+    #[test]
+    fn remainders_of_large_quotients_are_less_than_the_divisor() {
+        let (a, b) = (line(&[1e30, -1e30, 3e38, 1e9]), line(&[0.3, 0.3, 1e-38, 0.3]));
+        let exact = |a: f32, b: f32| f64::from(a) % f64::from(b);
+        let expected = [exact(1e30, 0.3), exact(-1e30, 0.3), exact(3e38, 1e-38), exact(1e9, 0.3)].map(|r| r as f32);
+        assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), expected);
+        let left = a.remainder(&b).unwrap().to_vec().unwrap();
+        assert!(left.iter().zip(b.to_vec().unwrap()).all(|(left, b)| (0.0..b).contains(left)), "{left:?}");
+    }
+
+    #[test]
+    fn a_negative_zero_stays_one() {
+        for x in [line(&[-0.0]), line(&[-1e-40])] {
+            assert!(x.fmod(5.0).unwrap().item().unwrap().is_sign_negative());
+        }
+        let x = line(&[-0.0]);
+        assert!(x.floor_divide(5.0).unwrap().item().unwrap().is_sign_negative());
+        let narrow = x.to::<F16>().unwrap();
+        assert!(narrow.floor_divide(5.0).unwrap().item().unwrap().is_sign_negative());
     }
 }

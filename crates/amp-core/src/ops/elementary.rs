@@ -43,10 +43,16 @@ fn leg(x: &RawTensor) -> Result<RawTensor> {
     of(Unary::Sqrt, &rest_of_square(x)?)
 }
 
+/// `y`, and `x` itself where that is 0: a product with the sign of `x`, which is 0 then, would lose that of -0.
+pub(super) fn or_zero(op: &'static str, x: &RawTensor, y: &RawTensor, out: DType) -> Result<RawTensor> {
+    select(op, &compare(op, Compare::Eq, x, &number(x, 0.0)?)?, x, y, out)
+}
+
 /// The integer next to `x` on the side of 0.
 fn towards_zero(x: &RawTensor, out: DType) -> Result<RawTensor> {
     let size = unary(Unary::Floor, &unary(Unary::Abs, x, x.logical)?, x.logical)?;
-    binary("trunc", Binary::Mul, &unary(Unary::Sign, x, x.logical)?, &size, out)
+    let y = binary("trunc", Binary::Mul, &unary(Unary::Sign, x, x.logical)?, &size, x.logical)?;
+    if x.logical.is_float() { or_zero("trunc", x, &y, out) } else { Ok(y) }
 }
 
 /// `e^(|x| / 2)`: its square leaves the range only where `cosh(x)` does.
@@ -63,7 +69,7 @@ fn sinh(x: &RawTensor, out: DType) -> Result<RawTensor> {
     let small = of(Unary::Sqr, &of(Unary::Recip, &affine(&h, 1.0, 1.0)?)?)?;
     let half = on(Binary::Mul, &of(Unary::Sign, x)?, &affine(&h, 0.5, -0.0)?)?;
     let near = on(Binary::Mul, &half, &affine(&small, 1.0, 1.0)?)?;
-    binary("sinh", Binary::Mul, &near, &affine(&h, 1.0, 2.0)?, out)
+    or_zero("sinh", x, &on(Binary::Mul, &near, &affine(&h, 1.0, 2.0)?)?, out)
 }
 
 /// `x` in `eps ..= 1 - eps` where there are such limits.
@@ -238,5 +244,16 @@ mod tests {
         let rounded = |y: Tensor<F32>| y.to_vec().unwrap().into_iter().map(f16::from_f32).collect::<Vec<_>>();
         assert_eq!(narrow.logit_with(1e-6).unwrap().to_vec().unwrap(), rounded(wide.logit_with(1e-6).unwrap()));
         assert_eq!(narrow.atan().unwrap().to_vec().unwrap(), rounded(wide.atan().unwrap()));
+    }
+
+    #[test]
+    fn negative_zeros_stay_negative() -> Result<()> {
+        let x = Tensor::<F32>::from_vec(vec![-0.0, 0.0], [2], &Device::cpu())?;
+        for (name, y) in [("trunc", x.trunc()?), ("sinh", x.sinh()?), ("asinh", x.asinh()?), ("atanh", x.atanh()?)] {
+            let signs: Vec<bool> = y.to_vec()?.iter().map(|y| *y == 0.0 && y.is_sign_negative()).collect();
+            assert_eq!(signs, [true, false], "{name}");
+        }
+        assert!(x.to::<F16>()?.trunc()?.to_vec()?[0].is_sign_negative());
+        Ok(())
     }
 }

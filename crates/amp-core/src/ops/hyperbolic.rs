@@ -1,8 +1,8 @@
 //! Inverses of hyperbolic functions: one operation of the graph, computed in F32 throughout and rounded once.
 
 use super::composed::{affine, composed};
-use super::elementary::{number, of, on};
-use super::kernel::{binary, compare, select};
+use super::elementary::{number, of, on, or_zero};
+use super::kernel::{compare, select};
 use crate::Result;
 use crate::precision::Float;
 use crate::raw::RawTensor;
@@ -26,7 +26,8 @@ fn asinh(x: &RawTensor) -> Result<RawTensor> {
     let root = of(Unary::Sqrt, &affine(&square, 1.0, 1.0)?)?;
     let more = on(Binary::Div, &square, &affine(&root, 1.0, 1.0)?)?;
     let near = of(Unary::Log1p, &on(Binary::Add, &size, &more)?)?;
-    binary("asinh", Binary::Mul, &of(Unary::Sign, x)?, &or_far("asinh", &size, &near)?, x.logical)
+    let y = on(Binary::Mul, &of(Unary::Sign, x)?, &or_far("asinh", &size, &near)?)?;
+    or_zero("asinh", x, &y, x.logical)
 }
 
 /// `ln(1 + u + sqrt(u) sqrt(u + 2))` of `u = x - 1`: nothing cancels near 1.
@@ -43,7 +44,7 @@ fn atanh(x: &RawTensor) -> Result<RawTensor> {
     let size = of(Unary::Abs, x)?;
     let ratio = on(Binary::Div, &affine(&size, 2.0, -0.0)?, &affine(&size, -1.0, 1.0)?)?;
     let half = affine(&of(Unary::Sign, x)?, 0.5, -0.0)?;
-    binary("atanh", Binary::Mul, &half, &of(Unary::Log1p, &ratio)?, x.logical)
+    or_zero("atanh", x, &on(Binary::Mul, &half, &of(Unary::Log1p, &ratio)?)?, x.logical)
 }
 
 impl<P: Float> Tensor<P> {
