@@ -1,7 +1,6 @@
 //! Attention whose scores and weights are stored: biases are added to them, and some are dropped.
 
 use super::attention::{AttentionOptions, OP};
-use super::choice::Fill;
 use super::softmax::SoftmaxPrecision;
 use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
@@ -26,18 +25,25 @@ pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
     }
     let mut refused = refused(&scores, mask, options.causal)?;
     if bias.is_some() {
-        let hidden = scores.detach().eq(f64::NEG_INFINITY)?;
+        let endless = scores.detach().eq(f64::NEG_INFINITY)?;
         refused = Some(match refused {
-            None => hidden,
-            Some(refused) => refused.logical_or(&hidden)?,
+            None => endless,
+            Some(refused) => refused.logical_or(&endless)?,
         });
     }
     let weights = match refused {
         None => scores.softmax(-1)?,
-        // The lowest number and not minus infinity, of which a row would be NaN.
-        Some(refused) => scores.masked_fill(&refused, Fill::Lowest)?.softmax(-1)?.masked_fill(&refused, 0.0)?,
+        Some(refused) => hidden(&scores, &refused)?.softmax(-1)?.masked_fill(&refused, 0.0)?,
     };
     weights.dropout(options.dropout, true)?.to::<P>()?.matmul(value)
+}
+
+/// The scores with minus infinity where they are `refused`; with 0 in rows of nothing else, which would be NaN.
+#[track_caller]
+fn hidden<W: Float>(scores: &Tensor<W>, refused: &Tensor<Bool>) -> Result<Tensor<W>> {
+    let none = refused.all(-1, true)?;
+    let fill = none.where_(&Tensor::<W>::zeros((), scores.device())?, f64::NEG_INFINITY)?;
+    refused.where_(&fill, scores)
 }
 
 /// Where a query may not attend to a key.
@@ -152,6 +158,24 @@ mod tests {
         let error = zeros.scaled_dot_product_attention(&zeros, &ones, None, options.dropout(1.5)).unwrap_err();
         let expected = "scaled_dot_product_attention: dropout must be a probability between 0 and 1, found 1.5";
         assert_eq!(error.to_string(), expected);
+        Ok(())
+    }
+
+    /// A key that may be attended to has all the weight, however low its bias is.
+    #[test]
+    fn refused_keys_do_not_share_with_the_lowest_bias() -> Result<()> {
+        let device = Device::cpu();
+        let [q, k] = [Tensor::<F32>::zeros([1, 2], &device)?, Tensor::<F32>::zeros([2, 2], &device)?];
+        let v = Tensor::<F32>::from_vec(vec![4.0, 8.0], [2, 1], &device)?;
+        let mask = Tensor::<crate::Bool>::from_vec(vec![true, false], [1, 2], &device)?;
+        let lowest = Tensor::<F32>::full([1, 2], f32::MIN, &device)?.tracked();
+        let options = AttentionOptions::new();
+        let y = q.scaled_dot_product_attention_biased(&k, &v, &lowest, Some(&mask), options)?;
+        assert_eq!(y.item()?, 4.0);
+        let grads = y.sum_all()?.backward()?;
+        assert_eq!(grads.get(&lowest)?.expect("a gradient").to_vec()?, [0.0, 0.0]);
+        let none = mask.logical_and(&mask.logical_not()?)?;
+        assert_eq!(q.scaled_dot_product_attention_biased(&k, &v, &lowest, Some(&none), options)?.item()?, 0.0);
         Ok(())
     }
 }
