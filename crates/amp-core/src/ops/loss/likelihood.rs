@@ -33,7 +33,8 @@ fn gaussian<P: Float + GaussianNllPrecision>(
         let least = known.to::<crate::F64>()?.min_all()?.item()?;
         return Err(Error::argument(OP, "the variance", "0 or more", least));
     }
-    let variance = variance.add(&known.clamp_min(eps)?.sub(&known)?)?.expand(x.dims())?;
+    let more = known.lt(eps)?.where_(&(eps - &known)?, 0.0)?;
+    let variance = variance.add(&more)?.expand(x.dims())?;
     let losses = variance.log()?.add(&x.sub(target)?.sqr()?.div(&variance)?)?.mul(0.5)?;
     if full { losses.add((2.0 * PI).ln() / 2.0) } else { Ok(losses) }
 }
@@ -144,5 +145,12 @@ mod tests {
         assert!(x.gaussian_nll_loss_with(&x, &x, false, 0.0, LossReduction::Mean).is_err());
         let tiny = x.gaussian_nll_loss(&x, &x).unwrap().item().unwrap();
         assert!((tiny - 1e-6_f32.ln() / 2.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn an_endless_variance_costs_endlessly() {
+        let x = Tensor::<F32>::zeros([3], &Device::cpu()).unwrap();
+        let variance = Tensor::<F32>::full([3], f32::INFINITY, &Device::cpu()).unwrap();
+        assert_eq!(x.gaussian_nll_loss(&x, &variance).unwrap().item().unwrap(), f32::INFINITY);
     }
 }
