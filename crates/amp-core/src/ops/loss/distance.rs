@@ -9,7 +9,7 @@ use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, PairLoss, Unary};
+use amp_cpu::{Binary, DType, PairLoss, Unary};
 
 full_range! {
     MsePrecision, "`mse_loss` must run in `F32`";
@@ -109,9 +109,11 @@ impl<P: Float> Tensor<P> {
         if beta.is_nan() || beta < 0.0 {
             return Err(Error::argument("smooth_l1_loss", "beta", "0 or more", beta));
         }
-        let curve = match beta {
-            0.0 => PairLoss::Absolute,
-            _ => PairLoss::Huber { delta: beta, factor: 1.0 / beta },
+        // Its reciprocal would be infinite, and no distance of full digits is less.
+        let least = if P::DTYPE == DType::F64 { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+        let curve = match beta < least {
+            true => PairLoss::Absolute,
+            false => PairLoss::Huber { delta: beta, factor: 1.0 / beta },
         };
         Ok(Self::from_raw(distance("smooth_l1_loss", curve, &self.raw, &target.raw, reduction)?))
     }
@@ -172,5 +174,19 @@ mod tests {
         assert_eq!(error.to_string(), "mse_loss: the target must have shape [4, 1], that of the input, found [4]");
         assert!(x.huber_loss(&x, 0.0).is_err());
         assert!(x.smooth_l1_loss(&x, f64::NAN).is_err());
+    }
+
+    /// Its reciprocal would be infinite, and the curve is not seen.
+    #[test]
+    fn a_beta_below_all_distances_is_none() {
+        for beta in [1e-40, 1e-320, 1e-38] {
+            let x = Tensor::<F32>::from_vec(vec![1e-3, 0.0], [2], &Device::cpu()).unwrap().tracked();
+            let loss = x.smooth_l1_loss_with(&x.zeros_like().unwrap(), beta, LossReduction::None).unwrap();
+            assert_eq!(loss.to_vec().unwrap(), [1e-3, 0.0]);
+            let grads = loss.sum_all().unwrap().backward().unwrap();
+            assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [1.0, 0.0]);
+        }
+        let x = Tensor::<F64>::from_vec(vec![1e-3], [1], &Device::cpu()).unwrap();
+        assert_eq!(x.smooth_l1_loss(&x.zeros_like().unwrap(), 1e-320).unwrap().item().unwrap(), 1e-3);
     }
 }
