@@ -19,7 +19,8 @@ const NEVER: f64 = f64::NEG_INFINITY;
 
 /// `ln(e^a + e^b)`.
 fn either(a: f64, b: f64) -> f64 {
-    let (most, least) = if a > b { (a, b) } else { (b, a) };
+    // A NaN is the greater.
+    let (most, least) = if a > b || a.is_nan() { (a, b) } else { (b, a) };
     if most == NEVER { NEVER } else { most + (least - most).exp().ln_1p() }
 }
 
@@ -336,5 +337,18 @@ mod tests {
         );
         assert!(text(x.ctc_loss(&t, [2, 2], [1], 0)).contains("1 lengths, one for each sequence"));
         assert!(text(x.select(1, 0).and_then(|x| x.ctc_loss(&t, [2], [1], 0))).contains("3 dimensions"));
+    }
+
+    #[test]
+    fn nan_is_not_lost_beside_what_is_impossible() -> Result<()> {
+        let mut data = [-1.0; 6];
+        data[1] = f64::NAN;
+        let x = Tensor::<F64>::from_slice(&data, [2, 1, 3], &Device::cpu())?.tracked();
+        let loss = x.ctc_loss(&labels(&[1], [1, 1]), [2], [1], 0)?;
+        assert!(loss.item()?.is_nan());
+        for pair in [(f64::NAN, super::NEVER), (super::NEVER, f64::NAN)] {
+            assert!(super::either(pair.0, pair.1).is_nan());
+        }
+        Ok(())
     }
 }
