@@ -46,7 +46,7 @@ impl Border {
     fn fits(self, size: usize, [before, after]: [usize; 2]) -> bool {
         match self {
             Self::Reflection => before.max(after) < size,
-            Self::Replication => size > 0 || before + after == 0,
+            Self::Replication => size > 0 || before.max(after) == 0,
             Self::Circular => before.max(after) <= size,
         }
     }
@@ -204,5 +204,7 @@ mod tests {
         );
         assert!(text(line.replication_pad1d([usize::MAX, usize::MAX])).contains("more elements"));
         assert!(text(line.replication_pad1d([1 << 45, 0])).contains("no memory"));
+        let none = line.narrow(0, 0, 0).unwrap();
+        assert!(text(none.replication_pad1d([usize::MAX, 1])).contains("padding must be 0 for axis 0"));
     }
 }

@@ -104,6 +104,14 @@ impl Conv {
                 return Err(Error::argument(self.op, argument, "at most 2^31", format!("{sizes:?}")));
             }
         }
+        if image[2].saturating_mul(image[3]) > MOST {
+            let expected = match self.dims {
+                1 => "[N, C, L] of at most 2^31 elements in a line",
+                _ => "[N, C, H, W] of at most 2^31 pixels",
+            };
+            let found = self.lowered(image.into_shape(self.op)?).into();
+            return Err(Error::Shape { op: self.op, what: "the input", expected: expected.into(), found });
+        }
         let [height, width] = std::array::from_fn(|i| image[2 + i].saturating_add(2 * spec.padding[i]));
         if height.saturating_mul(width) > MOST {
             let expected = "so small that a padded image has at most 2^31 pixels";

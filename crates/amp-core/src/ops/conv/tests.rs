@@ -233,3 +233,13 @@ fn pixels_that_no_kernel_reads_have_no_gradient() {
         assert!(grads.get(&x).unwrap().unwrap().to_vec().unwrap().iter().all(|&g| g == 0.0));
     }
 }
+
+#[test]
+fn an_image_of_too_many_pixels_is_named_before_its_padding() {
+    let device = crate::Device::cpu();
+    let wide = Tensor::<F32>::zeros([1, 1, 1, 1], &device).unwrap().expand([1, 1, 1 << 16, (1 << 15) + 1]).unwrap();
+    let w = Tensor::<F32>::zeros([1, 1, 1, 1], &device).unwrap();
+    let error = wide.conv2d(&w, None, ConvOptions::default()).unwrap_err().to_string();
+    let rule = "conv2d: the input must have shape [N, C, H, W] of at most 2^31 pixels";
+    assert_eq!(error, format!("{rule}, found [1, 1, 65536, 32769]"));
+}
