@@ -30,7 +30,8 @@ impl<P: Float> Tensor<P> {
     /// default).
     ///
     /// Differences are computed element by element, so that rows close to each other lose no digits. They are held in memory
-    /// unless p is 2, the dimensions before the rows are the same, and the device is a CPU.
+    /// unless p is 2, the dimensions before the rows are the same, and the device is a CPU. For infinite p, coordinates that are
+    /// equally far apart share the gradient evenly; in PyTorch each has all of it.
     ///
     /// # Errors
     /// [`Error::Rank`] for less than 2 dimensions, [`Error::InnerDimensions`] for rows of different sizes, [`Error::Argument`] unless p
@@ -66,6 +67,7 @@ impl<P: Float> Tensor<P> {
     }
 
     /// The p-norm of each row of `[N, M]` less each row behind it, `[N (N - 1) / 2]` (`F.pdist`, where p is 2 by default).
+    /// For infinite p the gradient is shared as that of [`cdist`](Self::cdist).
     ///
     /// # Errors
     /// [`Error::Rank`] unless there are 2 dimensions.

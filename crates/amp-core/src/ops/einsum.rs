@@ -15,7 +15,8 @@ impl<P: Float> Tensor<P> {
     /// has the letters that occur once, in alphabetical order.
     ///
     /// # Precision
-    /// That of [`matmul`](Self::matmul).
+    /// That of [`matmul`](Self::matmul). Letters of one tensor only are summed in F32 (F64 for F64) and the sums rounded to its
+    /// precision, in which the product takes them.
     ///
     /// # Errors
     /// [`Error::Argument`] when the equation is not one of two operands with distinct letters each, or does not fit the

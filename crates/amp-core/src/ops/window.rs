@@ -61,7 +61,8 @@ impl<const D: usize> ConvOptions<D> {
         stride;
         /// Zeros added on both sides of the input.
         padding;
-        /// Pixels added on one side of the result of a transposed convolution, less than the stride; convolutions ignore it.
+        /// Pixels added on one side of the result of a transposed convolution, less than the stride or the dilation;
+        /// convolutions ignore it.
         output_padding;
         /// Distance between neighbouring kernel elements, in input pixels.
         dilation;
