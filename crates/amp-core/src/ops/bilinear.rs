@@ -31,8 +31,11 @@ impl<P: Float> Tensor<P> {
             return Err(Error::Rank { op: OP, what: "the weight", expected: "3 dimensions", found });
         };
         let (&[ref rows @ .., i], &[ref others @ .., j]) = (self.dims(), other.dims()) else {
-            let found = self.raw.shape().into();
-            return Err(Error::Rank { op: OP, what: "the input", expected: "at least 1 dimension", found });
+            let (what, found) = match self.rank() {
+                0 => ("the first input", self.raw.shape()),
+                _ => ("the second input", other.raw.shape()),
+            };
+            return Err(Error::Rank { op: OP, what, expected: "at least 1 dimension", found: found.into() });
         };
         if i != first {
             let (expected, found) = (format!("[.., {first}] to fit the weight"), self.raw.shape().into());

@@ -60,7 +60,7 @@ fn bands_over<P: Float + SamePrecision<Q>, Q: Element>(
         return Err(Error::argument(op, "the points", format!("{values} along the axis, as the values"), found));
     }
     let [near, far] = neighbours(&points, along)?;
-    (&far - &near)? * bands(x, at)?
+    ((&far - &near)? * bands(x, at)?).map_err(|error| error.named(op))
 }
 
 impl<P: Float> Tensor<P> {

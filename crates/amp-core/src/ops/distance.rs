@@ -22,8 +22,9 @@ impl<P: Float> Tensor<P> {
     where
         P: DistPrecision + SamePrecision<Q>,
     {
-        shape::broadcast("dist", self.raw.shape(), other.raw.shape())?;
-        self.sub(other)?.norm(p, [], false)
+        const OP: &str = "dist";
+        shape::broadcast(OP, self.raw.shape(), other.raw.shape())?;
+        self.sub(other)?.norm(p, [], false).map_err(|error| error.named(OP))
     }
 
     /// The p-norm of each row of `[.., P, M]` less each row of `[.., R, M]`, as `[.., P, R]` (`torch.cdist`, where p is 2 by
@@ -104,7 +105,7 @@ impl<P: Float> Tensor<P> {
             let found = self.raw.shape().into();
             return Err(Error::Rank { op: OP, what: "the input", expected: "at least 1 dimension", found });
         }
-        self.sub(other)?.add(eps)?.norm(p, -1, keep)
+        self.sub(other)?.add(eps)?.norm(p, -1, keep).map_err(|error| error.named(OP))
     }
 }
 

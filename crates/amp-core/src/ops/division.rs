@@ -148,7 +148,7 @@ fn divide<P: Numeric>(op: Division, a: &Tensor<P>, b: impl Operand<P>) -> Result
     if a.device().is_cpu() {
         return Tensor::<F64>::from_raw(doubles(op, &a.raw, &divisor.raw)?).to();
     }
-    op.of_numbers(&a, &divisor)?.to()
+    op.of_numbers(&a, &divisor).map_err(|error| error.named(op.name()))?.to()
 }
 
 impl<P: Numeric> Tensor<P> {

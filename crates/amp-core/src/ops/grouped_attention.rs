@@ -38,9 +38,19 @@ impl Groups {
             let expected = format!("{keys}, that of the keys");
             return Err(Error::argument(OP, "the number of heads of the values", expected, values));
         }
-        let [q, k, v] = [q, k, v].map(|sizes| Dims::new(&sizes[..sizes.len() - 3]).expect("fewer than there were"));
-        let batch = shape::broadcast(OP, &shape::broadcast(OP, &q, &k)?, &v)?.to_vec();
-        Ok(Some(Self { batch, heads: keys, times: queries / keys }))
+        Ok(Some(Self { batch: Self::batch([q, k, v])?, heads: keys, times: queries / keys }))
+    }
+
+    /// What the dimensions before the heads broadcast to; where they do not, whole shapes stand in the error.
+    fn batch(qkv: [&[usize]; 3]) -> Result<Vec<usize>> {
+        let whole = |sizes: &[usize]| Box::new(Dims::new(sizes).expect("the shape of a tensor"));
+        let outer = |sizes: &[usize]| Dims::new(&sizes[..sizes.len() - 3]).expect("fewer than there were");
+        let beside_query = |batch: &Dims, sizes: &[usize]| {
+            let broadcast = shape::broadcast(OP, batch, &outer(sizes));
+            broadcast.map_err(|_| Error::Broadcast { op: OP, left: whole(qkv[0]), right: whole(sizes) })
+        };
+        let of_keys = beside_query(&outer(qkv[0]), qkv[1])?;
+        Ok(beside_query(&of_keys, qkv[2])?.to_vec())
     }
 
     /// `[.., heads or heads * times, rows, columns]` as `[batch * heads, 1 or times, rows, columns]`.

@@ -80,7 +80,7 @@ impl<P: Element> Tensor<P> {
     #[track_caller]
     pub fn index_select(&self, axis: isize, index: &Tensor<I64>) -> Result<Self> {
         if let Some(line) = self.line(axis)? {
-            return line.index_select(0, index)?.reshape(());
+            return line.index_select(0, index)?.reshape(()).map_err(|error| error.named("index_select"));
         }
         let axis = shape::axis("index_select", axis, self.rank())?;
         if index.rank() != 1 {

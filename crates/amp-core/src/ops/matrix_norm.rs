@@ -40,7 +40,8 @@ impl<P: Float> Tensor<P> {
     where
         P: MatrixNormPrecision,
     {
-        let both = shape::axes("matrix_norm", &axes, self.rank())?;
+        const OP: &str = "matrix_norm";
+        let both = shape::axes(OP, &axes, self.rank())?;
         let [rows, columns] = axes;
         let (added, chosen, largest) = match kind {
             MatrixNorm::Frobenius => return self.norm(2.0, axes, keep),
@@ -51,7 +52,7 @@ impl<P: Float> Tensor<P> {
         };
         let sums = self.norm(1.0, added, true)?;
         let found = if largest { sums.max(chosen, true) } else { sums.min(chosen, true) };
-        found?.drop_axes(&both, keep)
+        found.map_err(|error| error.named(OP))?.drop_axes(&both, keep)
     }
 }
 

@@ -20,7 +20,7 @@ impl<P: Float> Tensor<P> {
     where
         P: NansumPrecision,
     {
-        self.eq(self)?.where_(self, 0.0)?.sum(axes, keep)
+        self.eq(self)?.where_(self, 0.0)?.sum(axes, keep).map_err(|error| error.named("nansum"))
     }
 
     /// [`mean`](Self::mean) of the elements that are not NaN (`torch.nanmean`).
@@ -30,7 +30,8 @@ impl<P: Float> Tensor<P> {
         P: NanmeanPrecision,
     {
         let numbers = self.detach().isnan()?.logical_not()?;
-        let sums = numbers.where_(self, 0.0)?.sum(&*axes.as_axes(), keep)?;
+        let sums = numbers.where_(self, 0.0)?.sum(&*axes.as_axes(), keep);
+        let sums = sums.map_err(|error| error.named("nanmean"))?;
         sums.div(&numbers.to::<P>()?.sum(axes, keep)?)
     }
 }

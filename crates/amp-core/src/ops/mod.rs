@@ -54,6 +54,8 @@ mod lstm_cell;
 mod matmul;
 mod matrix_norm;
 mod missing;
+#[cfg(test)]
+mod naming;
 mod normalize;
 mod occurrences;
 mod one_hot;

@@ -53,7 +53,8 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        other.isnan()?.where_(self, self.eq(self)?.where_(&self.maximum(other)?, other)?)
+        let chosen = self.maximum(other).map_err(|error| error.named("fmax"))?;
+        other.isnan()?.where_(self, self.eq(self)?.where_(&chosen, other)?)
     }
 
     /// The lesser of two elements; of a number and NaN, the number (`torch.fmin`). Equal elements share the gradient.
@@ -62,7 +63,8 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        other.isnan()?.where_(self, self.eq(self)?.where_(&self.minimum(other)?, other)?)
+        let chosen = self.minimum(other).map_err(|error| error.named("fmin"))?;
+        other.isnan()?.where_(self, self.eq(self)?.where_(&chosen, other)?)
     }
 
     /// `|self|` with the sign of `other`, that of a zero too (`torch.copysign`); NaN counts as positive. `other` gets no gradient.
@@ -74,7 +76,7 @@ impl<P: Float> Tensor<P> {
         let sign = other.detach().to::<F64>()?;
         let negative = (sign.lt(0.0)? | sign.recip()?.lt(0.0)?)?;
         let size = self.abs()?;
-        negative.where_(&size.neg()?, &size)
+        negative.where_(&size.neg()?, &size).map_err(|error| error.named("copysign"))
     }
 
     /// `ln(e^self + e^other)` without overflow (`torch.logaddexp`). Needs full precision.
@@ -110,7 +112,7 @@ impl<P: Float> Tensor<P> {
         P: SamePrecision<Q>,
     {
         let (a, b) = (self.detach().to::<F64>()?, other.detach().to::<F64>()?);
-        let apart = (&a - &b)?.abs()?;
+        let apart = (&a - &b).map_err(|error| error.named("isclose"))?.abs()?;
         let allowed = ((b.abs()? * rtol.into())? + atol.into())?;
         let near = (apart.le(&allowed)? & apart.isfinite()?)?;
         near | a.eq(&b)?
@@ -121,7 +123,8 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        self.isclose(other, rtol, atol)?.all([], false)?.item()
+        let close = self.isclose(other, rtol, atol).map_err(|error| error.named("allclose"))?;
+        close.all([], false)?.item()
     }
 }
 

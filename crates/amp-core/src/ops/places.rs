@@ -129,7 +129,8 @@ impl<P: Float> Tensor<P> {
         let (base, src) = (self.to::<P::Wide>()?, src.to::<P::Wide>()?);
         let ones = src.detach().ones_like()?;
         // Of each place, how many elements are combined into it.
-        let met = base.detach().zeros_like()?.scatter_add(axis, index, &ones)?;
+        let met = base.detach().zeros_like()?.scatter_add(axis, index, &ones);
+        let met = met.map_err(|error| error.named("scatter_reduce"))?;
         let own = if include_self { base.clone() } else { met.gt(0.0)?.where_(&base.zeros_like()?, &base)? };
         match how {
             ScatterReduce::Sum => own.scatter_add(axis, index, &src)?.to(),

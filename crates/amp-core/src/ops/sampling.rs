@@ -77,12 +77,13 @@ impl<P: Float> Tensor<P> {
     where
         P: GumbelSoftmaxPrecision,
     {
+        const OP: &str = "gumbel_softmax";
         let tau = tau.into();
         if !(tau.is_finite() && tau > 0.0) {
-            return Err(Error::argument("gumbel_softmax", "tau", "finite and above 0", tau));
+            return Err(Error::argument(OP, "tau", "finite and above 0", tau));
         }
         let noise = exponential(&self.detach().to::<F64>()?)?.log()?.neg()?;
-        let soft = self.add(&noise.to::<P>()?)?.div(tau)?.softmax(axis)?;
+        let soft = self.add(&noise.to::<P>()?)?.div(tau)?.softmax(axis).map_err(|error| error.named(OP))?;
         if !hard {
             return Ok(soft);
         }

@@ -100,7 +100,7 @@ impl<P: Float> Tensor<P> {
     where
         P: SoftminPrecision,
     {
-        self.neg()?.softmax(axis)
+        self.neg()?.softmax(axis).map_err(|error| error.named("softmin"))
     }
 
     /// Logarithm of [`softmax`](Self::softmax) along `axis`, without the underflow (`torch.log_softmax`).

@@ -78,7 +78,8 @@ impl<P: Element> Tensor<P> {
             around[2 * t.rank() - 1] = longest - t.dims()[0];
             t.pad(around, value)?.unsqueeze(0)
         };
-        joined(OP, &tensors.iter().map(padded).collect::<Result<Vec<_>>>()?, 0)
+        let rows = tensors.iter().map(padded).collect::<Result<Vec<_>>>();
+        joined(OP, &rows.map_err(|error| error.named(OP))?, 0)
     }
 
     /// With dimensions of size 1, if it has fewer than `rank`: before a line, behind a matrix.

@@ -99,7 +99,7 @@ impl<P: Float> Tensor<P> {
     where
         P: VarPrecision,
     {
-        self.var_with(axes, 1.0, keep)
+        self.var_with(axes, 1.0, keep).map_err(|error| error.named("var"))
     }
 
     /// As [`var`](Self::var), with division by `n - correction`.
@@ -108,7 +108,7 @@ impl<P: Float> Tensor<P> {
     where
         P: VarPrecision,
     {
-        let axes = shape::axes("var", &axes.as_axes(), self.rank())?;
+        let axes = shape::axes("var_with", &axes.as_axes(), self.rank())?;
         let fold = Fold { axes: axes.clone(), correction };
         Self::from_raw(variance(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }
@@ -119,7 +119,7 @@ impl<P: Float> Tensor<P> {
     where
         P: StdPrecision,
     {
-        self.std_with(axes, 1.0, keep)
+        self.std_with(axes, 1.0, keep).map_err(|error| error.named("std"))
     }
 
     /// [`var`](Self::var) and [`mean`](Self::mean) over the same axes (`torch.var_mean`).
@@ -129,7 +129,8 @@ impl<P: Float> Tensor<P> {
         P: VarPrecision,
     {
         let axes = &*axes.as_axes();
-        Ok((self.var(axes, keep)?, self.mean(axes, keep)?))
+        let var = self.var(axes, keep).map_err(|error| error.named("var_mean"))?;
+        Ok((var, self.mean(axes, keep)?))
     }
 
     /// [`std`](Self::std) and [`mean`](Self::mean) over the same axes (`torch.std_mean`).
@@ -139,7 +140,8 @@ impl<P: Float> Tensor<P> {
         P: StdPrecision,
     {
         let axes = &*axes.as_axes();
-        Ok((self.std(axes, keep)?, self.mean(axes, keep)?))
+        let std = self.std(axes, keep).map_err(|error| error.named("std_mean"))?;
+        Ok((std, self.mean(axes, keep)?))
     }
 
     /// As [`std`](Self::std), with division by `n - correction`.
@@ -148,7 +150,7 @@ impl<P: Float> Tensor<P> {
     where
         P: StdPrecision,
     {
-        let axes = shape::axes("std", &axes.as_axes(), self.rank())?;
+        let axes = shape::axes("std_with", &axes.as_axes(), self.rank())?;
         let fold = Fold { axes: axes.clone(), correction };
         Self::from_raw(deviation(&self.raw, fold, P::WRITES)?).drop_axes(&axes, keep)
     }

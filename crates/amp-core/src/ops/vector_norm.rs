@@ -133,7 +133,7 @@ impl<P: Float> Tensor<P> {
     where
         P: VectorNormPrecision,
     {
-        self.norm(p, axes, keep)
+        self.norm(p, axes, keep).map_err(|error| error.named("vector_norm"))
     }
 
     /// Euclidean norm of all elements, as a tensor of no dimensions.

@@ -1,6 +1,6 @@
 //! Divergence of distributions and angles between vectors.
 
-use super::{LossReduction, Margin, check_target, elementwise, reduced};
+use super::{LossReduction, Margin, check_like, check_target, elementwise, reduced};
 use crate::autograd::Saved;
 use crate::ops::arithmetic::{add, mul};
 use crate::ops::kernel::{binary, compare, scaled, select, unary, zeros};
@@ -88,7 +88,7 @@ impl<P: Float> Tensor<P> {
     where
         P: CosineEmbeddingPrecision + SamePrecision<Q>,
     {
-        check_target(COSINE, &self.raw, &other.raw)?;
+        check_like(COSINE, &self.raw, "the second input", &other.raw)?;
         let Some((_, rows)) = self.dims().split_last() else {
             let (expected, found) = ("at least 1 dimension", *self.raw.shape());
             return Err(Error::Rank { op: COSINE, what: "the input", expected, found: found.into() });

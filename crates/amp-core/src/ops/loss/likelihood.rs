@@ -34,7 +34,7 @@ fn gaussian<P: Float + GaussianNllPrecision>(
         return Err(Error::argument(OP, "the variance", "0 or more", least));
     }
     let more = known.lt(eps)?.where_(&(eps - &known)?, 0.0)?;
-    let variance = variance.add(&more)?.expand(x.dims())?;
+    let variance = variance.add(&more)?.expand(x.dims()).map_err(|error| error.named(OP))?;
     let losses = variance.log()?.add(&x.sub(target)?.sqr()?.div(&variance)?)?.mul(0.5)?;
     if full { losses.add((2.0 * PI).ln() / 2.0) } else { Ok(losses) }
 }

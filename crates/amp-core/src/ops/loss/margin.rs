@@ -199,8 +199,10 @@ impl<P: Float> Tensor<P> {
     where
         P: MultilabelSoftMarginPrecision + SamePrecision<Q>,
     {
-        check_target("multilabel_soft_margin_loss", &self.raw, &target.raw)?;
-        reduced(self.bce_with_logits_with(target, None, None, LossReduction::None)?.mean(-1, false)?, reduction)
+        const OP: &str = "multilabel_soft_margin_loss";
+        check_target(OP, &self.raw, &target.raw)?;
+        let each = self.bce_with_logits_with(target, None, None, LossReduction::None);
+        reduced(each.map_err(|error| error.named(OP))?.mean(-1, false)?, reduction)
     }
 }
 

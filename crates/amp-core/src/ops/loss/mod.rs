@@ -89,10 +89,15 @@ fn reduced<P: FullRange>(losses: Tensor<P>, reduction: LossReduction) -> Result<
 
 /// An error unless both have the same shape: a target that broadcasts is usually a mistake.
 fn check_target(op: &'static str, input: &RawTensor, target: &RawTensor) -> Result<()> {
-    input.device().check_same(target.device(), op)?;
-    if input.shape() != target.shape() {
-        let (expected, found) = (format!("{:?}, that of the input", input.shape()), *target.shape());
-        return Err(Error::Shape { op, what: "the target", expected, found: found.into() });
+    check_like(op, input, "the target", target)
+}
+
+/// As [`check_target`], of another tensor that stands beside the input.
+fn check_like(op: &'static str, input: &RawTensor, what: &'static str, other: &RawTensor) -> Result<()> {
+    input.device().check_same(other.device(), op)?;
+    if input.shape() != other.shape() {
+        let (expected, found) = (format!("{:?}, that of the input", input.shape()), *other.shape());
+        return Err(Error::Shape { op, what, expected, found: found.into() });
     }
     Ok(())
 }

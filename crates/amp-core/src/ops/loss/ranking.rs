@@ -1,6 +1,6 @@
 //! Losses that compare one score or distance with another.
 
-use super::{LossReduction, check_target, reduced};
+use super::{LossReduction, check_like, reduced};
 use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -97,8 +97,8 @@ fn triplet<P: Float + TripletPrecision>(
     options: &TripletMargin,
 ) -> Result<Tensor<P>> {
     const OP: &str = "triplet_margin_loss";
-    check_target(OP, &anchor.raw, &positive.raw)?;
-    check_target(OP, &anchor.raw, &negative.raw)?;
+    check_like(OP, &anchor.raw, "the positive", &positive.raw)?;
+    check_like(OP, &anchor.raw, "the negative", &negative.raw)?;
     if anchor.rank() == 0 {
         let (expected, found) = ("at least 1 dimension", *anchor.raw.shape());
         return Err(Error::Rank { op: OP, what: "the input", expected, found: found.into() });
@@ -150,8 +150,8 @@ impl<P: Float> Tensor<P> {
         P: MarginRankingPrecision + SamePrecision<Q> + SamePrecision<R>,
     {
         const OP: &str = "margin_ranking_loss";
-        check_target(OP, &self.raw, &other.raw)?;
-        check_target(OP, &self.raw, &order.raw)?;
+        check_like(OP, &self.raw, "the second input", &other.raw)?;
+        check_like(OP, &self.raw, "the order", &order.raw)?;
         let Margin { margin, reduction } = margin.into();
         let (other, order) = (Self::from_raw(other.raw.clone()), Self::from_raw(order.raw.clone()));
         reduced(other.sub(self)?.mul(&order)?.add(margin)?.relu()?, reduction)
@@ -202,7 +202,7 @@ mod tests {
         let (x, y) =
             (Tensor::<F32>::ones([2, 3], &Device::cpu()).unwrap(), Tensor::<F32>::ones([3], &Device::cpu()).unwrap());
         let error = x.triplet_margin_loss(&x, &y, 0.5).unwrap_err().to_string();
-        assert_eq!(error, "triplet_margin_loss: the target must have shape [2, 3], that of the input, found [3]");
+        assert_eq!(error, "triplet_margin_loss: the negative must have shape [2, 3], that of the input, found [3]");
         assert!(x.margin_ranking_loss(&y, &x, 0.5).is_err() && x.margin_ranking_loss(&x, &y, 0.5).is_err());
         let none = x.select(0, 0).unwrap().select(0, 0).unwrap();
         assert!(none.triplet_margin_loss(&none, &none, 0.5).is_err());

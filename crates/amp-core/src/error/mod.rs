@@ -1,5 +1,7 @@
 //! Everything that can go wrong, with the values that made it go wrong.
 
+mod naming;
+
 use amp_cpu::{DType, Dims};
 use std::fmt;
 use std::path::Path;
@@ -379,34 +381,6 @@ impl Error {
     /// An error of one's own, of a message or of any other error, for code that returns [`Result`].
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Other(error.into())
-    }
-
-    /// An [`Error::OutOfMemory`] under the name of the operation that the user called; any other error as it is.
-    pub(crate) fn named(self, op: &'static str) -> Self {
-        if let Self::OutOfMemory { bytes, .. } = self { Self::OutOfMemory { op, bytes } } else { self }
-    }
-
-    /// An [`Error::Shape`] about the input, under the name of the operation that the user called and with the shape given to it.
-    pub(crate) fn given(self, op: &'static str, shape: &Dims) -> Self {
-        match self {
-            Self::Shape { what: what @ "the input", expected, .. } => {
-                Self::Shape { op, what, expected, found: shape.into() }
-            }
-            other => other,
-        }
-    }
-
-    /// An error of an operation that another one is composed of, as if that other one had found it: under its name, and with the
-    /// shape given to it.
-    pub(crate) fn within(self, op: &'static str, shape: &Dims) -> Self {
-        match self.given(op, shape) {
-            Self::Rank { what: what @ "the input", expected, .. } => {
-                Self::Rank { op, what, expected, found: shape.into() }
-            }
-            Self::Argument { argument, mismatch, .. } => Self::Argument { op, argument, mismatch },
-            Self::IndexOutOfRange { index, size, .. } => Self::IndexOutOfRange { op, index, size },
-            other => other.named(op),
-        }
     }
 
     /// An [`Error::Argument`], with any printable value.
