@@ -205,7 +205,7 @@ macro_rules! dropouts {
             #[track_caller]
             pub fn forward<P: Float>(&self, $x: &Tensor<P>) -> Result<Tensor<P>> {
                 let $p = self.p;
-                if self.mode.is_training() { $forward } else { Ok($x.clone()) }
+                if self.mode.is_training() { $forward } else { Ok($x.unchanged()) }
             }
         }
 

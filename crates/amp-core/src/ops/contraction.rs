@@ -187,7 +187,7 @@ impl<P: Float> Tensor<P> {
             // The identity, in a graph that gives every element a gradient of 0.
             return Tensor::<Bool>::zeros((), self.device())?.where_(self, &identity);
         };
-        (0..top).rev().try_fold(self.clone(), |power, bit| {
+        (0..top).rev().try_fold(self.unchanged(), |power, bit| {
             let square = power.matmul(&power)?;
             if exponent >> bit & 1 == 1 { square.matmul(self) } else { Ok(square) }
         })

@@ -121,7 +121,7 @@ impl Cells {
     fn mixed<P: Float>(self, x: &Tensor<P>, axis: usize, size: usize) -> Result<Tensor<P>> {
         let from = x.dims()[axis];
         if size == from {
-            return Ok(x.clone());
+            return Ok(x.unchanged());
         }
         let place = |i| self.place(i, from, size).max(0.0);
         self.sum(x, axis, size, place, 0, |behind| Ok(vec![behind.neg()?.add(1.0)?, behind.clone()]))
