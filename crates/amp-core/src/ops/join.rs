@@ -135,13 +135,17 @@ pub(super) fn cat(op: &'static str, parts: &[&RawTensor], axis: usize) -> Result
 }
 
 impl<P: Element> Tensor<P> {
-    /// The tensors, or what references there are to them, one after the other along `axis` (`torch.cat`).
+    /// The tensors, or what references there are to them, one after the other along `axis` (`torch.cat`). A line of no elements is
+    /// left out, whatever dimensions the others have.
     ///
     /// # Errors
     /// [`Error::Shape`] when another dimension differs, [`Error::Argument`] when there are no tensors.
     #[track_caller]
     pub fn cat(tensors: &[impl Part<P>], axis: isize) -> Result<Self> {
-        let tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
+        let mut tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
+        if tensors.iter().any(|t| t.dims() != [0]) {
+            tensors.retain(|t| t.dims() != [0]);
+        }
         let Some(first) = tensors.first() else {
             return Err(Error::argument("cat", "tensors", "one or more", "none"));
         };
@@ -357,5 +361,14 @@ mod tests {
         let outer = Tensor::<F64>::zeros([1; 5], &Device::cpu()).unwrap();
         let outer = outer.einsum("abcde,fghij->abcdefghij", &outer);
         assert_eq!(outer.unwrap_err().to_string(), "einsum: 10 dimensions, but a tensor has at most 8");
+    }
+
+    #[test]
+    fn lines_of_nothing_are_left_out() {
+        let x = Tensor::<F64>::ones([2, 3], &Device::cpu()).unwrap();
+        let none = Tensor::<F64>::zeros([0], &Device::cpu()).unwrap();
+        assert_eq!(Tensor::cat(&[&none, &x, &none, &x], -1).unwrap().dims(), [2, 6]);
+        assert_eq!(Tensor::cat(&[&none, &none], 0).unwrap().dims(), [0]);
+        assert!(Tensor::cat(&[&none.unsqueeze(0).unwrap(), &x], 0).is_err());
     }
 }
