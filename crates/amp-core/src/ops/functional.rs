@@ -7,7 +7,7 @@ use super::window::{ConvOptions, PoolOptions};
 use super::{AttentionOptions, CrossEntropy, Fill, Margin, Part};
 use super::{loss, normalize, softmax as soft};
 use crate::precision::{Bool, Element, Float, I64, SamePrecision};
-use crate::shape::IntoShape;
+use crate::shape::{Axes, IntoShape};
 use crate::{Result, Tensor};
 
 #[doc(hidden)]
@@ -42,7 +42,7 @@ macro_rules! writing_functions {
 writing_functions! {
     softmax(axis: isize) where soft::SoftmaxPrecision;
     log_softmax(axis: isize) where soft::LogSoftmaxPrecision;
-    logsumexp(axis: isize, keep: bool) where soft::LogsumexpPrecision;
+    logsumexp(axes: impl Axes, keep: bool) where soft::LogsumexpPrecision;
     layer_norm(
         normalized: impl IntoShape, weight: Option<&Tensor<P>>, bias: Option<&Tensor<P>>, eps: f64
     ) where normalize::LayerNormPrecision;

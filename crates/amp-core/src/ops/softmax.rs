@@ -5,6 +5,7 @@ use crate::autograd::{Pass, Saved, record};
 use crate::order::{order_of, tensor, walk};
 use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
+use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Result, shape};
 use amp_cpu::{Binary, DType, Unary};
@@ -115,17 +116,24 @@ impl<P: Float> Tensor<P> {
         Ok(Self::from_raw(softmax("log_softmax", true, &self.raw, axis, P::WRITES)?))
     }
 
-    /// `ln(Σ exp(x))` along `axis`, which stays with size 1 if `keep` (`torch.logsumexp`).
+    /// `ln(Σ exp(x))` over `axes` (all when none are given); they stay with size 1 if `keep` (`torch.logsumexp`).
     #[track_caller]
-    pub fn logsumexp(&self, axis: isize, keep: bool) -> Result<Self>
+    pub fn logsumexp(&self, axes: impl Axes, keep: bool) -> Result<Self>
     where
         P: LogsumexpPrecision,
     {
-        if let Some(line) = self.line(axis)? {
-            return line.logsumexp(0, false);
+        let axes = shape::axes("logsumexp", &axes.as_axes(), self.rank())?;
+        match axes[..] {
+            [] => self.unsqueeze(0)?.logsumexp(0, false),
+            [axis] => Self::from_raw(logsumexp(&self.raw, axis, P::WRITES)?).drop_axes(&[axis], keep),
+            _ => {
+                // As one axis behind the others.
+                let behind: Vec<isize> = (1..=axes.len() as isize).rev().map(|place| -place).collect();
+                let moved = self.movedim(axes.iter().map(|&axis| axis as isize).collect::<Vec<_>>(), &behind)?;
+                let y = moved.flatten(behind[0], -1)?.logsumexp(-1, false)?;
+                if keep { y.reshape(folded(self.raw.shape(), &axes)) } else { Ok(y) }
+            }
         }
-        let axis = shape::axis("logsumexp", axis, self.rank())?;
-        Self::from_raw(logsumexp(&self.raw, axis, P::WRITES)?).drop_axes(&[axis], keep)
     }
 }
 
@@ -169,5 +177,21 @@ mod tests {
         assert!(y[0].is_nan() && y[1].is_nan());
         assert_eq!(y[2..], [0.0, 1.0]);
         assert_eq!(x.logsumexp(1, true).unwrap().to_vec().unwrap(), [-inf, 0.0]);
+    }
+
+    #[test]
+    fn sums_of_exponentials_run_over_several_axes() -> crate::Result<()> {
+        let x = crate::testing::wave(&[2, 3, 4]);
+        for (axes, dims) in [(&[0, 2][..], &[1, 3, 1][..]), (&[-1, 1], &[2, 1, 1]), (&[], &[1, 1, 1])] {
+            let (axes, expected) = (axes.to_vec(), x.exp()?.sum(axes.to_vec(), true)?.log()?);
+            let y = x.logsumexp(&axes, true)?;
+            assert_eq!(y.dims(), dims);
+            // Sums of 24 terms and a logarithm of each.
+            assert!(y.allclose(&expected, 0.0, 1e-13)?, "{axes:?}");
+            assert_eq!(x.logsumexp(&axes, false)?.count(), expected.count());
+            let worst = gradcheck(|x| x[0].logsumexp(&axes, false), std::slice::from_ref(&x))?;
+            assert!(worst.agrees(), "{axes:?}: {worst:?}");
+        }
+        Ok(())
     }
 }

@@ -46,7 +46,7 @@ impl<P: Element> Tensor<P> {
     pub fn select(&self, axis: isize, index: impl Position) -> Result<Self> {
         let at = shape::axis("select", axis, self.rank())?;
         let index = shape::position("select", index, self.dims()[at])?;
-        self.part("select", at, index..index + 1, 1)?.squeezed("select", at)
+        self.part("select", at, index..index + 1, 1)?.squeezed("select", &[at])
     }
 
     /// Every `step`-th of the elements of `range`.

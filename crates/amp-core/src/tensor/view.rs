@@ -150,26 +150,32 @@ impl<P: Element> Tensor<P> {
         self.viewed("unsqueeze", view, move |grad| Ok(without_axis(grad, at)))
     }
 
-    /// Drops a dimension of size 1 (`torch.squeeze`; a dimension of another size is an error here).
+    /// Drops a dimension of size 1, or several (`torch.squeeze`; a dimension of another size is an error here).
     #[track_caller]
-    pub fn squeeze(&self, axis: isize) -> Result<Self> {
-        if shape::is_line(axis, self.rank()) {
+    pub fn squeeze(&self, axes: impl Axes) -> Result<Self> {
+        let given = axes.as_axes();
+        let axes = shape::axes("squeeze", &given, self.rank())?;
+        if given.is_empty() || axes.is_empty() {
             return Ok(self.unchanged());
         }
-        let at = shape::axis("squeeze", axis, self.rank())?;
-        if self.dims()[at] != 1 {
+        if let Some(at) = axes.iter().find(|&&at| self.dims()[at] != 1) {
             let (expected, found) = (format!("size 1 along axis {at}"), *self.raw.shape());
             return Err(Error::Shape { op: "squeeze", what: "the tensor", expected, found: found.into() });
         }
-        self.squeezed("squeeze", at)
+        self.squeezed("squeeze", &axes)
     }
 
+    /// Without `axes` of size 1, which are in ascending order.
     #[track_caller]
-    pub(super) fn squeezed(&self, op: &'static str, at: usize) -> Result<Self> {
+    pub(super) fn squeezed(&self, op: &'static str, axes: &[usize]) -> Result<Self> {
+        let axes = Dims::new(axes).expect("axes of a tensor");
+        let view = axes.iter().rev().fold(self.raw.detached(), |x, &at| without_axis(&x, at));
         let back = move |grad: &RawTensor| {
-            with_axis(grad, at).ok_or(Error::TooManyDimensions { op, rank: grad.shape().len() + 1 })
+            let rank = grad.shape().len() + axes.len();
+            let grad = axes.iter().try_fold(grad.clone(), |x, &at| with_axis(&x, at));
+            grad.ok_or(Error::TooManyDimensions { op, rank })
         };
-        self.viewed(op, without_axis(&self.raw, at), back)
+        self.viewed(op, view, back)
     }
 
     /// A single value as a line of one element, for operations along its `axis` 0 or -1, which PyTorch lets it have.
@@ -274,6 +280,7 @@ fn without_axis(x: &RawTensor, at: usize) -> RawTensor {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::wave;
     use crate::{Device, F32, F64, Tensor, gradcheck};
 
     #[test]
@@ -368,6 +375,19 @@ mod tests {
         }
         let error = x.softmax(1).unwrap_err().to_string();
         assert_eq!(error, "softmax: axis 1 does not exist in a tensor of 0 dimensions");
+        Ok(())
+    }
+
+    #[test]
+    fn several_axes_are_squeezed_at_once() -> crate::Result<()> {
+        let x = wave(&[1, 2, 1, 3]);
+        assert_eq!(x.squeeze([0, -2])?.dims(), [2, 3]);
+        assert_eq!(x.squeeze([])?.dims(), x.dims());
+        let worst = gradcheck(|x| x[0].squeeze([2, 0])?.t()?.sqr(), std::slice::from_ref(&x))?;
+        assert!(worst.agrees(), "{worst:?}");
+        let error = x.squeeze([0, 1]).unwrap_err().to_string();
+        assert_eq!(error, "squeeze: the tensor must have shape size 1 along axis 1, found [1, 2, 1, 3]");
+        assert!(x.squeeze([0, 0]).is_err());
         Ok(())
     }
 }
