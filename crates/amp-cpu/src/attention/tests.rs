@@ -4,6 +4,27 @@ use super::*;
 use crate::testing::{Random, Tensor, epsilon};
 use crate::{Dims, Layout};
 
+/// An element of a gradient in F64, with what its errors are in proportion to.
+#[derive(Clone, Default)]
+struct Sum {
+    value: f64,
+    /// The magnitudes of the terms: gradients of scores, multiplied.
+    terms: f64,
+    /// The same before the mean is subtracted: what a relative error of the weights or of the products makes.
+    parts: f64,
+    /// What a relative error of the mean gradient of the weights makes.
+    mean: f64,
+}
+
+impl Sum {
+    fn add(&mut self, factor: f64, [term, parts, mean]: [f64; 3]) {
+        self.value += factor * term;
+        self.terms += (factor * term).abs();
+        self.parts += factor.abs() * parts;
+        self.mean += factor.abs() * mean;
+    }
+}
+
 struct Case {
     q: Tensor,
     k: Tensor,
@@ -56,8 +77,11 @@ impl Case {
     fn check(&self, out: DType) {
         let y = self.result(self.run(out).y);
         let acc = if self.q.logical() == DType::F64 { DType::F64 } else { DType::F32 };
+        let mut weights = vec![];
         for index in y.indices() {
-            let weights = self.weights(index[0], index[1], index[2]);
+            if index[3] == 0 {
+                weights = self.weights(index[0], index[1], index[2]);
+            }
             let value = |s: usize| self.v.at(&[index[0], index[1], s, index[3]]);
             let expected: f64 = weights.iter().enumerate().map(|(s, w)| w * value(s)).sum();
             // A score is off by its depth times eps, and so is, relatively, its exponential; values are below 1.
@@ -70,28 +94,28 @@ impl Case {
         }
     }
 
-    /// Gradients from the formulas with the sums of their terms' absolute values, all in F64.
-    fn expected_grads(&self, grad: &Tensor) -> [Vec<(f64, f64)>; 3] {
-        fn add(to: &mut (f64, f64), term: f64) {
-            *to = (to.0 + term, to.1 + term.abs());
-        }
+    /// Gradients from the formulas, all in F64.
+    fn expected_grads(&self, grad: &Tensor) -> [Vec<Sum>; 3] {
         let [batch, heads, queries, value_width] = self.shape();
         let (keys, width) = (self.k.shape()[2], self.k.shape()[3]);
-        let [mut dq, mut dk, mut dv] = [&self.q, &self.k, &self.v].map(|t| vec![(0.0, 0.0); t.values().len()]);
+        let [mut dq, mut dk, mut dv] = [&self.q, &self.k, &self.v].map(|t| vec![Sum::default(); t.values().len()]);
         for (b, h, t) in (0..batch * heads * queries).map(|i| (i / queries / heads, i / queries % heads, i % queries)) {
-            let weights = self.weights(b, h, t);
-            let grad_of_weight =
-                |s: usize| -> f64 { (0..value_width).map(|e| grad.at(&[b, h, t, e]) * self.v.at(&[b, h, s, e])).sum() };
-            let mean: f64 = weights.iter().enumerate().map(|(s, w)| w * grad_of_weight(s)).sum();
-            for s in 0..keys {
-                let head = b * heads + h;
+            let (weights, head) = (self.weights(b, h, t), b * heads + h);
+            let product = |s: usize, e: usize| grad.at(&[b, h, t, e]) * self.v.at(&[b, h, s, e]);
+            let of_weights: Vec<f64> = (0..keys).map(|s| (0..value_width).map(|e| product(s, e)).sum()).collect();
+            let sizes: Vec<f64> = (0..keys).map(|s| (0..value_width).map(|e| product(s, e).abs()).sum()).collect();
+            let average = |of: &[f64]| -> f64 { weights.iter().zip(of).map(|(w, of)| w * of).sum() };
+            let (mean, mean_size) = (average(&of_weights), average(&sizes));
+            for (s, weight) in weights.iter().enumerate() {
                 for e in 0..value_width {
-                    add(&mut dv[(head * keys + s) * value_width + e], weights[s] * grad.at(&[b, h, t, e]));
+                    let g = grad.at(&[b, h, t, e]);
+                    dv[(head * keys + s) * value_width + e].add(*weight, [g, g.abs(), 0.0]);
                 }
+                let of_score = [of_weights[s] - mean, sizes[s] + mean_size, mean_size];
                 for d in 0..width {
-                    let ds = weights[s] * (grad_of_weight(s) - mean) * self.scale;
-                    add(&mut dq[(head * queries + t) * width + d], ds * self.k.at(&[b, h, s, d]));
-                    add(&mut dk[(head * keys + s) * width + d], ds * self.q.at(&[b, h, t, d]));
+                    let [to_q, to_k] = [self.k.at(&[b, h, s, d]), self.q.at(&[b, h, t, d])];
+                    dq[(head * queries + t) * width + d].add(weight * self.scale * to_q, of_score);
+                    dk[(head * keys + s) * width + d].add(weight * self.scale * to_k, of_score);
                 }
             }
         }
@@ -99,26 +123,32 @@ impl Case {
     }
 
     fn check_grad(&self, random: &mut Random, out: DType) {
-        let forward = self.run(self.q.logical());
-        let y = self.result(forward.y);
+        let y = self.run(self.q.logical());
         let grad = random.tensor(&self.shape(), self.q.logical());
         let views = [&self.q.view(), &self.k.view(), &self.v.view()];
-        let got = attention_grad(&grad.view(), views, &y.view(), &forward.lse, &self.scores(), out);
-        let acc = if out == DType::F64 { DType::F64 } else { DType::F32 };
-        let terms = (self.q.shape()[3] + self.v.shape()[3] + self.q.shape()[2] + self.k.shape()[2] + 16) as f64;
-        for ((got, expected), of) in
-            apart(got).into_iter().zip(self.expected_grads(&grad)).zip([&self.q, &self.k, &self.v])
-        {
-            for (got, (expected, magnitude)) in Tensor::contiguous(of.shape(), got).values().iter().zip(expected) {
-                // The row's mean gradient is read from `y`, which was rounded to the operands' precision; weights and
-                // gradients of scores that BF16 products multiply are rounded, too.
-                let mean = self.v.shape()[3] as f64 * epsilon(self.q.logical());
-                let factors = if self.q.logical() == DType::BF16 { epsilon(DType::BF16) * magnitude } else { 0.0 };
-                let tolerance = 16.0 * terms * epsilon(acc) + mean + factors + epsilon(out) * expected.abs();
-                let diff = (got - expected).abs();
-                assert!(diff <= tolerance, "{got} instead of {expected}");
+        let result = self.result(y.y);
+        let got = apart(attention_grad(&grad.view(), views, &result.view(), &y.lse, &self.scores(), out));
+        let expected = self.expected_grads(&grad);
+        for (name, ((got, expected), of)) in ["dq", "dk", "dv"].iter().zip(got.into_iter().zip(expected).zip(views)) {
+            for (got, expected) in Tensor::contiguous(&of.layout.shape, got).values().iter().zip(expected) {
+                let (tolerance, diff) = (self.tolerance(&expected, out), (got - expected.value).abs());
+                assert!(diff <= tolerance, "{name}: {got} instead of {}, may be {tolerance} off", expected.value);
             }
         }
+    }
+
+    fn tolerance(&self, expected: &Sum, out: DType) -> f64 {
+        let acc = if out == DType::F64 { DType::F64 } else { DType::F32 };
+        let lengths = [self.q.shape()[3], self.v.shape()[3], self.q.shape()[2], self.k.shape()[2]];
+        let terms = (lengths.iter().sum::<usize>() + 16) as f64;
+        // Weights and gradients of scores that BF16 products multiply are rounded.
+        let rounded = if self.q.logical() == DType::BF16 { epsilon(DType::BF16) } else { 0.0 };
+        // The mean is read from `y`, which was summed with such weights and then rounded to the operands' precision.
+        let mean = (epsilon(self.q.logical()) + rounded) * expected.mean;
+        let error = 16.0 * terms * epsilon(acc) * expected.parts + mean + rounded * (expected.terms + mean);
+        // F16 has no numbers between 0 and 2^-24.
+        let least = if out == DType::F16 { 2.0_f64.powi(-25) } else { 0.0 };
+        error + epsilon(out) * (expected.value.abs() + error) + least
     }
 }
 
