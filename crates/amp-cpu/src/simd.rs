@@ -10,6 +10,8 @@
 mod lanes;
 mod level;
 mod processor;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

@@ -36,6 +36,22 @@ impl Random {
     }
 }
 
+/// Runs the tests whose paths contain one of `filters` again, in a process that is held to a level by `AMP_CPU`. Each filter
+/// must have run a test: one whose module was renamed would pass without any. Emulations of AMX are the same at every level,
+/// and most of the time of the longest lines is their reference's.
+pub(crate) fn run_again(level: &str, filters: &[&str]) {
+    let program = std::env::current_exe().expect("the test binary has a path");
+    let skipped = if level == "amx" { &[][..] } else { &["--skip", "amx", "--skip", "lines_longer_than"] };
+    let mut again = std::process::Command::new(program);
+    let run = again.args(filters).args(skipped).env("AMP_CPU", level).output().expect("the test binary starts");
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{level}: {output}");
+    for filter in filters {
+        let passed = output.lines().any(|line| line.contains(filter) && line.ends_with("... ok"));
+        assert!(passed, "{level}: no test of {filter} ran: {output}");
+    }
+}
+
 /// Half the distance between 1 and the next number: the relative error of one rounding.
 pub(crate) fn epsilon(dtype: DType) -> f64 {
     match dtype {
@@ -130,7 +146,6 @@ impl Tensor {
         tensor
     }
 
-    /// Repeats along new leading dimensions and along those of size 1.
     /// Elements `start..start + len` along an axis.
     pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Self {
         let mut part = self.clone();
@@ -139,6 +154,7 @@ impl Tensor {
         part
     }
 
+    /// Repeats along new leading dimensions and along those of size 1.
     pub(crate) fn broadcast(&self, shape: &[usize]) -> Self {
         let mut tensor = self.clone();
         let new = shape.len() - self.shape().len();

@@ -115,7 +115,7 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| name.into())
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",

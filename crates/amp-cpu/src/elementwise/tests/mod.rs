@@ -198,31 +198,3 @@ fn a_narrower_logical_precision_rounds_on_load() {
     assert_eq!(to_f64(&copy(&view(DType::F16), DType::F32)), [1.0, f64::INFINITY, 0.0]);
     assert_eq!(to_f64(&copy(&view(DType::BF16), DType::F32)), [1.0, 70144.0, 2f64.powi(-26)]);
 }
-
-/// Runs this module's tests again in processes that are held to each lower instruction set.
-#[test]
-fn every_level_passes_these_tests() {
-    if std::env::var_os("AMP_CPU").is_some() {
-        return;
-    }
-    let program = std::env::current_exe().expect("the test binary has a path");
-    for (level, name) in [(simd::Level::Portable, "portable"), (simd::Level::Avx2, "avx2")] {
-        if level < simd::Level::best() {
-            let run = std::process::Command::new(&program)
-                .args(["elementwise::tests", "convert::tests", "random::tests", "softmax::tests", "norm::tests"])
-                .args([
-                    "reduce::tests",
-                    "line::tests",
-                    "gemm::tests",
-                    "glu::tests",
-                    "index::tests",
-                    "assemble::tests",
-                    "join::tests",
-                ])
-                .env("AMP_CPU", name)
-                .output();
-            let run = run.expect("the test binary starts");
-            assert!(run.status.success(), "{name}: {}", String::from_utf8_lossy(&run.stdout));
-        }
-    }
-}

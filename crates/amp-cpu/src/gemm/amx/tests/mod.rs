@@ -7,7 +7,7 @@ use super::*;
 use crate::gemm::product::{Threads, product_with};
 use crate::gemm::tests::{Collect, compare};
 use crate::gemm::{Problem, dot};
-use crate::testing::{Random, Tensor};
+use crate::testing::{Random, Tensor, run_again};
 use crate::{DType, with_num_threads};
 use half::bf16;
 
@@ -349,14 +349,7 @@ fn products_of_a_process_with_amx_pass_their_tests() {
     if std::env::var_os("AMP_CPU").is_some() {
         return;
     }
-    let program = std::env::current_exe().expect("the test binary has a path");
-    let mut again = std::process::Command::new(program);
-    let run = again
-        .args(["gemm::tests", "a_process_that_asks_for_amx_gets_it"])
-        .env("AMP_CPU", "amx")
-        .output()
-        .expect("the test binary starts");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stdout));
+    run_again("amx", &["gemm::tests", "a_process_that_asks_for_amx_gets_it"]);
 }
 
 #[test]
