@@ -6,7 +6,7 @@ use amp::prelude::*;
 use amp::train::TrainState;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CHILD: &str = "AMP_CRASH_FOLDER";
 
@@ -49,8 +49,9 @@ fn a_killed_save_leaves_a_whole_file() {
     let path = folder.join("state.safetensors");
     let mut run = Run::new().unwrap();
     run.state().save(&path).unwrap();
+    let saved = || std::fs::metadata(&path).unwrap().modified().unwrap();
     for round in 1..=6 {
-        let program = std::env::current_exe().unwrap();
+        let (program, before, start) = (std::env::current_exe().unwrap(), saved(), Instant::now());
         let mut child = Command::new(program)
             .args(["--exact", "a_killed_save_leaves_a_whole_file", "--nocapture"])
             .env(CHILD, &folder)
@@ -58,10 +59,15 @@ fn a_killed_save_leaves_a_whole_file() {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(40 + 17 * round));
+        while saved() == before && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(17 * round));
         child.kill().unwrap();
         child.wait().unwrap();
+        run.count = 0;
         run.state().load(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert!(run.count > 0, "round {round}: the child saved nothing");
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
