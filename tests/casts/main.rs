@@ -51,3 +51,22 @@ fn compare(
     assert!(region.0 == by_hand.0, "{name}: the bits differ");
     assert_eq!(region.1 + fewer, by_hand.1, "{name}: casts of the region and what it saves, casts by hand");
 }
+#[test]
+fn a_weight_that_two_layers_and_two_passes_share_is_cast_once() -> Result<()> {
+    #[autocast(f16)]
+    fn twice(layer: &Linear, x: &T) -> Result<Tensor<F16>> {
+        layer.forward(&layer.forward(x)?)
+    }
+    let _turn = alone();
+    let (layer, x) = (Linear::new(4, 4, &Device::cpu())?, wave(&[1, 4], 0.0));
+    let casts = || -> Result<usize> {
+        let before = cast_kernels();
+        twice(&layer, &x)?;
+        Ok(cast_kernels() - before)
+    };
+    assert!(casts()? > 0, "the weight was in F32");
+    assert_eq!(casts()?, 0);
+    layer.weight().set(&Tensor::zeros([4, 4], &Device::cpu())?)?;
+    assert_eq!(casts()?, 1, "only the weight is new");
+    Ok(())
+}
