@@ -131,6 +131,7 @@ fn wgan_gp() -> Result<()> {
     let d = Device::best();
     let _turn = crate::seed(3);
     let (g, c) = (generator(&d)?, Critic::new(&d)?);
+    let before = c.parameters()[0].tensor().to_vec()?;
     let mut oc = RmsProp::new(c.parameters(), 5e-5);
     let mut scaler = GradScaler::builder().init_scale(64.0).build(&d)?;
     let real = Tensor::<F32>::rand([4, 1, 16, 16], &d)?;
@@ -139,17 +140,21 @@ fn wgan_gp() -> Result<()> {
         let fake = no_grad(|| g.forward(&z))?;
         let eps = Tensor::<F32>::rand([4, 1, 1, 1], &d)?;
         let mixed = real.lerp(&fake, &eps)?;
-        let penalty = amp::train::gradient_norm(|x| c.forward(x), &mixed, 0.1)?;
-        let penalty = (penalty - 1.0)?.sqr()?.mean_all()?;
+        let norms = amp::train::gradient_norm(|x| c.forward(x), &mixed, 0.1)?;
+        assert!(norms.to_vec()?.iter().all(|norm| *norm > 0.0 && norm.is_finite()), "{norms:?}");
+        let penalty = (norms - 1.0)?.sqr()?.mean_all()?;
         let w = (c.forward(&fake)?.mean_all()? - c.forward(&real)?.mean_all()?)?;
         let loss = (w + (penalty * 10.0)?)?;
         let grads = scaler.scale(&loss)?.backward()?;
-        scaler.step(&mut oc, grads)?;
+        let step = scaler.step(&mut oc, grads)?;
         scaler.update()?;
+        assert!(step.was_taken()? && loss.item()?.is_finite());
         for p in c.parameters() {
             p.set(&p.tensor().detach().clamp(-0.5, 0.5)?)?;
         }
     }
+    let after = c.parameters()[0].tensor().to_vec()?;
+    assert!(after != before && after.iter().all(|weight| weight.abs() <= 0.5));
     Ok(())
 }
 

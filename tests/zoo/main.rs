@@ -32,6 +32,7 @@ fn falls(what: &str, losses: &[f32]) {
 
 /// Losses of two precisions stay within `tol` of each other.
 fn agree(what: &str, a: &[f32], b: &[f32], tol: f32) {
+    assert_eq!(a.len(), b.len(), "{what}");
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         assert!((a - b).abs() <= tol * (1.0 + a.abs()), "{what}, step {i}: {a} and {b}");
     }
