@@ -1,4 +1,4 @@
-//! Whole training loops on the CPU.
+//! Whole training loops on the best device.
 
 use amp::nn::Linear;
 use amp::optim::Sgd;
