@@ -110,7 +110,8 @@ fn train<P: AutocastPrecision>(precision: Precision, all: &[Digit], epochs: usiz
 
             let judged = (discriminator.loss::<P>(&real, 0.9)? + discriminator.loss::<P>(&fake.detach(), 0.0)?)?;
             let grads = scaler.scale(&judged)?.backward_for(discriminator_optimizer.parameters())?;
-            scaler.step(&mut discriminator_optimizer, grads)?;
+            let step = scaler.step(&mut discriminator_optimizer, grads)?;
+            run.count_skipped(&scaler, &step)?;
 
             let passed = discriminator.loss::<P>(&fake, 1.0)?;
             let grads = scaler.scale(&passed)?.backward_for(generator_optimizer.parameters())?;

@@ -77,11 +77,16 @@ fn run(args: &Args) -> Result<(), Failure> {
             found.precision.to_string(),
             format!("{:.2}", found.accuracy),
             format!("{:.2} us", found.time.as_secs_f64() * 1e6 / test.len() as f64),
-            format!("{:.4}", differences.fold(0.0, f32::max)),
+            format!("{:.4}", differences.fold(0.0, worse)),
         ]);
     }
     print!("{}", report::aligned(&rows));
     Ok(())
+}
+
+/// The larger one, and NaN if either is: a model that gives NaN is not exact.
+fn worse(a: f32, b: f32) -> f32 {
+    if a >= b || a.is_nan() { a } else { b }
 }
 
 fn loaded(file: &Path, device: &Device) -> Result<Net, Failure> {

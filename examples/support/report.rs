@@ -47,6 +47,13 @@ impl Run {
         self.losses.push(loss);
         if scaler.is_enabled() {
             self.scales.push(scaler.scale_value()?);
+        }
+        self.count_skipped(scaler, step)
+    }
+
+    /// Counts a step that was skipped: what [`record`](Self::record) does, for further optimizers.
+    pub fn count_skipped(&mut self, scaler: &GradScaler, step: &Step) -> Result<()> {
+        if scaler.is_enabled() {
             self.skipped += usize::from(!step.was_taken()?);
         }
         Ok(())
