@@ -120,6 +120,11 @@ pub fn on_gpu(name: &str, inputs: &[Input], out: DType, call: Call) -> Vec<Stora
 
 /// Checks the GPU's results against the CPU's in F64: `terms` is how many F32 roundings a result may gather.
 pub fn check(name: &str, inputs: &[Input], out: DType, terms: f64, call: Call) {
+    check_rounded(name, inputs, out, terms, 0.0, call);
+}
+
+/// [`check`] of results whose terms are rounded, too: they may be off by another `of_largest` of the largest one.
+pub fn check_rounded(name: &str, inputs: &[Input], out: DType, terms: f64, of_largest: f64, call: Call) {
     let results = on_gpu(name, inputs, out, call);
     let exact: Vec<_> = inputs
         .iter()
@@ -133,7 +138,9 @@ pub fn check(name: &str, inputs: &[Input], out: DType, terms: f64, call: Call) {
         let arithmetic =
             if inputs.iter().any(|i| i.logical == DType::F64) || out == DType::F64 { f64::EPSILON } else { 6e-8 };
         let label = format!("{name}: result {number} as {dtype}");
-        compare(&label, &to_f64(result), &to_f64(converted(reference, dtype)), terms * arithmetic.max(2e-15), dtype);
+        let expected = to_f64(converted(reference, dtype));
+        let largest = expected.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(0.0, f64::max);
+        compare(&label, &to_f64(result), &expected, [terms * arithmetic.max(2e-15), of_largest * largest], dtype);
     }
 }
 
@@ -145,12 +152,12 @@ pub fn check_same(name: &str, inputs: &[Input], out: DType, terms: f64, call: Ca
     let reference = run(&CpuBackend, &same, call, out);
     for (result, reference) in results.into_iter().zip(reference) {
         let dtype = result.dtype();
-        compare(&format!("{name} as {dtype}"), &to_f64(result), &to_f64(reference), terms * 6e-8, dtype);
+        compare(&format!("{name} as {dtype}"), &to_f64(result), &to_f64(reference), [terms * 6e-8, 0.0], dtype);
     }
 }
 
-/// Bound: `relative` to the value and to 1, and one rounding to the result's precision.
-fn compare(name: &str, found: &[f64], expected: &[f64], relative: f64, dtype: DType) {
+/// Bound: `relative` to the value and to 1, `more`, and one rounding to the result's precision.
+fn compare(name: &str, found: &[f64], expected: &[f64], [relative, more]: [f64; 2], dtype: DType) {
     let ulp = match dtype {
         DType::F16 => 1.0 / 1024.0,
         DType::BF16 => 1.0 / 128.0,
@@ -161,7 +168,7 @@ fn compare(name: &str, found: &[f64], expected: &[f64], relative: f64, dtype: DT
     assert_eq!(found.len(), expected.len(), "{name}: number of elements");
     for (i, (&a, &b)) in found.iter().zip(expected).enumerate() {
         let same = a == b || (a.is_nan() && b.is_nan());
-        let bound = relative * (1.0 + b.abs()) + ulp * b.abs() + least;
+        let bound = relative * (1.0 + b.abs()) + more + ulp * b.abs() + least;
         assert!(same || (a - b).abs() <= bound, "{name}: element {i} is {a}, expected {b} within {bound}");
     }
 }
