@@ -1,4 +1,5 @@
-//! Every operation, in every precision its class allows, on every device: the same values in F64 are the reference.
+//! Operations in every precision their class allows, on every device: the same values in F64 on the CPU are the reference.
+//! (Not every row of the table is here; `tests/contract` has a case for each, against the same operation by hand.)
 //!
 //! Inputs are seeded by the name of the case, contiguous, transposed, cut out of a larger buffer and broadcast, stored in
 //! their own precision and in another one (casts are views), of sizes 0, 1, prime and larger. Bounds follow from the
@@ -15,6 +16,7 @@ mod reductions;
 mod sampling;
 mod shapes;
 mod threads;
+mod variants;
 
 use amp::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};

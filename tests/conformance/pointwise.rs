@@ -96,6 +96,9 @@ fn functions_that_keep_their_precision() {
         conform!(device, "selu", all, unary(REAL), Ulps(4.0), |a| a.x[0].selu());
         conform!(device, "celu", all, unary(REAL), Ulps(8.0), |a| a.x[0].celu(1.5));
         conform!(device, "mish", all, ordinary(REAL), Ulps(16.0), |a| a.x[0].mish());
+        conform!(device, "clamp_min", all, unary(REAL), Exact, |a| a.x[0].clamp_min(-1.0));
+        conform!(device, "clamp_max", all, unary(REAL), Exact, |a| a.x[0].clamp_max(1.5));
+        conform!(device, "atan2", all, binary(REAL, POSITIVE), Ulps(4.0), |a| a.x[0].atan2(&a.x[1]));
         conform!(device, "softsign", all, ordinary(REAL), Ulps(4.0), |a| a.x[0].softsign());
     }
 }
@@ -122,6 +125,7 @@ fn functions_that_need_full_precision() {
         conform!(device, "sqr", full, unary(REAL), Ulps(1.0), |a| a.x[0].sqr());
         conform!(device, "rsqrt", full, unary(POSITIVE), Ulps(2.0), |a| a.x[0].rsqrt());
         conform!(device, "recip", full, unary(POSITIVE), Ulps(1.0), |a| a.x[0].recip());
+        conform!(device, "reciprocal", full, unary(POSITIVE), Ulps(1.0), |a| a.x[0].reciprocal());
         conform!(device, "softplus", full, unary(REAL), Ulps(4.0), |a| a.x[0].softplus());
         conform!(device, "pow_2.5", full, unary(POSITIVE), Ulps(16.0), |a| a.x[0].pow(2.5));
         conform!(device, "pow_3", full, unary(REAL), Ulps(8.0), |a| a.x[0].pow(3.0));

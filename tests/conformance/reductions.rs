@@ -64,6 +64,14 @@ fn extremes_and_order() {
                 conform!(device, "topk", all, one(values, &shape), Exact, |a| Ok(a.x[0].topk(1, 1, true)?.0));
                 conform!(device, "kthvalue", all, one(values, &shape), Exact, |a| Ok(a.x[0].kthvalue(1, 1, false)?.0));
                 conform!(device, "cummax", all, one(values, &shape), Exact, |a| Ok(a.x[0].cummax(1)?.0));
+                conform!(device, "cummin", all, one(values, &shape), Exact, |a| Ok(a.x[0].cummin(1)?.0));
+                conform!(device, "aminmax", all, one(values, &shape), Exact, |a| {
+                    let (least, largest) = a.x[0].aminmax(1, false)?;
+                    Tensor::stack(&[&least, &largest], 0)
+                });
+                conform!(device, "amax", all, one(values, &shape), Exact, |a| a.x[0].amax([1], false));
+                conform!(device, "amin", all, one(values, &shape), Exact, |a| a.x[0].amin([1], false));
+                conform!(device, "median", all, one(values, &shape), Exact, |a| Ok(a.x[0].median(1, true)?.0));
                 conform!(device, "nanmedian", all, one(values, &shape), Exact, |a| Ok(a.x[0].nanmedian(1, true)?.0));
                 conform!(device, "argmax", all, one(values, &shape), Exact, |a| a.x[0].argmax(1, false)?.to::<F64>());
                 conform!(device, "argmin", all, one(values, &shape), Exact, |a| a.x[0].argmin(1, false)?.to::<F64>());
@@ -97,6 +105,7 @@ fn softmaxes() {
             let n = shape[1] as f64;
             conform!(device, "softmax", full, one(REAL, &shape), Ulps(16.0 + n), |a| a.x[0].softmax(1));
             conform!(device, "softmax_last", full, one(REAL, &shape), Ulps(16.0 + n), |a| a.x[0].softmax(-1));
+            conform!(device, "softmin", full, one(REAL, &shape), Ulps(16.0 + n), |a| a.x[0].softmin(1));
             conform!(device, "log_softmax", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].log_softmax(1));
             conform!(device, "logsumexp", full, one(REAL, &shape), OfLargest(16.0), |a| a.x[0].logsumexp(1, true));
         }
