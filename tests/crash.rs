@@ -67,7 +67,7 @@ fn a_killed_save_leaves_a_whole_file() {
         child.wait().unwrap();
         run.count = 0;
         run.state().load(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
-        assert!(run.count > 0, "round {round}: the child saved nothing");
+        assert!(run.count > 0 && saved() != before, "round {round}: the child saved nothing");
     }
     std::fs::remove_dir_all(folder).unwrap();
 }
