@@ -26,7 +26,7 @@ macro_rules! poolings {
             #[doc = concat!("[`", stringify!($max), "`](Self::", stringify!($max), ") and the position of each maximum in its line or plane.")]
             #[track_caller]
             pub fn $max_with_indices(&self, windows: impl Into<PoolOptions<$dims>>) -> Result<(Self, Tensor<I64>)> {
-                let windows = Windows::new(stringify!($max), $dims, &self.raw)?.fixed(windows.into())?;
+                let windows = Windows::new(stringify!($max_with_indices), $dims, &self.raw)?.fixed(windows.into())?;
                 let (y, indices) = windows.max(&self.raw)?;
                 Ok((Self::from_raw(y), Tensor::from_raw(indices)))
             }
@@ -41,7 +41,7 @@ macro_rules! poolings {
             #[doc = concat!("[`", stringify!($adaptive_max), "`](Self::", stringify!($adaptive_max), ") and the position of each maximum in its line or plane.")]
             #[track_caller]
             pub fn $adaptive_max_with_indices(&self, size: impl IntoExtent<$dims>) -> Result<(Self, Tensor<I64>)> {
-                let windows = Windows::new(stringify!($adaptive_max), $dims, &self.raw)?.adaptive(size.into_extent())?;
+                let windows = Windows::new(stringify!($adaptive_max_with_indices), $dims, &self.raw)?.adaptive(size.into_extent())?;
                 let (y, indices) = windows.max(&self.raw)?;
                 Ok((Self::from_raw(y), Tensor::from_raw(indices)))
             }
@@ -292,6 +292,16 @@ mod tests {
         let (y, indices) = x.to::<F16>().unwrap().max_pool2d_with_indices(2).unwrap();
         assert_eq!(y.dims(), [1, 1, 1, 2]);
         assert_eq!(indices.to_vec().unwrap(), [5, 7]);
+        // The parts of 4 are 0..2, 1..3 and 2..4.
+        let (y, indices) = x.adaptive_max_pool2d_with_indices([1, 3]).unwrap();
+        assert_eq!((y.to_vec().unwrap(), indices.to_vec().unwrap()), (vec![5.0, 6.0, 7.0], vec![5, 6, 7]));
+        let line =
+            Tensor::<F64>::from_vec(vec![3.0, 1.0, 2.0, 5.0, 4.0, 0.0, 9.0, 0.0], [2, 1, 4], x.device()).unwrap();
+        let (y, indices) = line.max_pool1d_with_indices(2).unwrap();
+        assert_eq!((y.to_vec().unwrap(), indices.to_vec().unwrap()), (vec![3.0, 5.0, 4.0, 9.0], vec![0, 3, 0, 2]));
+        let (y, indices) = line.adaptive_max_pool1d_with_indices(3).unwrap();
+        let expected = (vec![3.0, 2.0, 5.0, 4.0, 9.0, 9.0], vec![0, 2, 3, 0, 2, 2]);
+        assert_eq!((y.to_vec().unwrap(), indices.to_vec().unwrap()), expected);
     }
 
     #[test]
@@ -308,6 +318,14 @@ mod tests {
                 "max_pool2d: padding must be at most half of the kernel [2, 2], found [2, 2]",
             ),
             (x.max_pool1d(2), "max_pool1d: the input must have 3 dimensions, found shape [1, 1, 2, 2]"),
+            (
+                x.max_pool1d_with_indices(2).map(|y| y.0),
+                "max_pool1d_with_indices: the input must have 3 dimensions, found shape [1, 1, 2, 2]",
+            ),
+            (
+                x.adaptive_max_pool1d_with_indices(2).map(|y| y.0),
+                "adaptive_max_pool1d_with_indices: the input must have 3 dimensions, found shape [1, 1, 2, 2]",
+            ),
             (
                 numbers(&[1, 1, 0, 2]).max_pool2d(1),
                 "max_pool2d: a tensor of shape [1, 1, 0, 2] has no elements to choose from",
