@@ -185,7 +185,7 @@ mod tests {
         let x = Tensor::<F64>::from_vec(any.clone(), [2, 3], &Device::cpu()).unwrap();
         let positive =
             Tensor::<F64>::from_vec(any.iter().map(|v| v.abs() + 0.1).collect(), [6], &Device::cpu()).unwrap();
-        let everywhere: [(&str, Function); 19] = [
+        let everywhere: [(&str, Function); 20] = [
             ("exp", |x| x.exp()),
             ("expm1", |x| x.expm1()),
             ("tanh", |x| x.tanh()),
@@ -201,18 +201,20 @@ mod tests {
             ("erf", |x| x.erf()),
             ("sigmoid", |x| x.sigmoid()),
             ("log_sigmoid", |x| x.log_sigmoid()),
+            ("logsigmoid", |x| x.logsigmoid()),
             ("gelu", |x| x.gelu()),
             ("gelu_tanh", |x| x.gelu_tanh()),
             ("silu", |x| x.silu()),
             ("hardswish", |x| x.hardswish()),
         ];
-        let above_zero: [(&str, Function); 6] = [
+        let above_zero: [(&str, Function); 7] = [
             ("log", |x| x.log()),
             ("log1p", |x| x.log1p()),
             ("log2", |x| x.log2()),
             ("sqrt", |x| x.sqrt()),
             ("rsqrt", |x| x.rsqrt()),
             ("recip", |x| x.recip()),
+            ("reciprocal", |x| x.reciprocal()),
         ];
         for (functions, x) in [(&everywhere[..], &x), (&above_zero[..], &positive)] {
             for (name, f) in functions {

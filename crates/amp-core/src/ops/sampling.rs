@@ -118,7 +118,7 @@ fn check_weights(weights: &Tensor<F64>, least: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BF16, Device, F32, Tensor, manual_seed};
+    use crate::{BF16, Device, F32, F64, Tensor, manual_seed};
 
     #[test]
     fn positions_come_up_as_often_as_their_weights_say() {
@@ -134,6 +134,27 @@ mod tests {
         // Five standard deviations of a share of 4000 draws are 0.04 at most.
         assert!((share(0, 0) - 0.25).abs() < 0.04, "seed 1: {}", share(0, 0));
         assert!((share(1, 2) - 0.5).abs() < 0.04, "seed 1: {}", share(1, 2));
+    }
+
+    /// The noise is unknown, but a softmax's gradient is a function of what it gave.
+    #[test]
+    fn gradients_of_gumbel_softmax_are_those_of_a_softmax_at_its_temperature() {
+        let x = Tensor::<F64>::from_fn([2, 3], |i| (i[0] * 3 + i[1]) as f64 * 0.3, &Device::cpu()).unwrap().tracked();
+        let weights = [0.5, -1.0, 2.0];
+        let given = Tensor::<F64>::from_fn([2, 3], |i| weights[i[1]], &Device::cpu()).unwrap();
+        for hard in [false, true] {
+            let y = x.gumbel_softmax(0.5, hard, -1).unwrap();
+            let grad = y.backward_with(&given).unwrap().get(&x).unwrap().unwrap().to_vec().unwrap();
+            assert!(grad.iter().any(|g| *g != 0.0), "hard {hard}: {grad:?}");
+            for (y, grad) in y.to_vec().unwrap().chunks(3).zip(grad.chunks(3)) {
+                assert!(grad.iter().sum::<f64>().abs() <= 1e-12, "a softmax's gradients add up to 0: {grad:?}");
+                let mean: f64 = y.iter().zip(weights).map(|(y, w)| y * w).sum();
+                for i in (0..3).filter(|_| !hard) {
+                    let expected = y[i] * (weights[i] - mean) / 0.5;
+                    assert!((grad[i] - expected).abs() <= 1e-12, "{} instead of {expected}", grad[i]);
+                }
+            }
+        }
     }
 
     #[test]

@@ -148,6 +148,7 @@ mod tests {
         for (name, worst) in [
             ("softmax", gradcheck(|x| x[0].softmax(-1), std::slice::from_ref(&x))),
             ("softmax of columns", gradcheck(|x| x[0].softmax(0), std::slice::from_ref(&x))),
+            ("softmin", gradcheck(|x| x[0].softmin(-1), std::slice::from_ref(&x))),
             ("log_softmax", gradcheck(|x| x[0].t()?.log_softmax(1), std::slice::from_ref(&x))),
             ("logsumexp", gradcheck(|x| x[0].logsumexp(1, false), std::slice::from_ref(&x))),
         ] {
