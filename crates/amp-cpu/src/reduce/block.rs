@@ -128,6 +128,10 @@ pub(crate) trait Term<A: Real>: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Itself;
 
+/// `x - centre`
+#[derive(Clone, Copy)]
+pub(crate) struct Deviation<A>(pub A);
+
 /// `(x - centre)²`
 #[derive(Clone, Copy)]
 pub(crate) struct Square<A>(pub A);
@@ -149,6 +153,18 @@ impl<A: Real> Term<A> for Itself {
     #[inline(always)]
     fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
         x
+    }
+}
+
+impl<A: Real> Term<A> for Deviation<A> {
+    #[inline(always)]
+    fn nothing(self) -> A {
+        self.0
+    }
+
+    #[inline(always)]
+    fn of<S: Simd>(self, x: A::Lanes<S>) -> A::Lanes<S> {
+        x - Lanes::splat(self.0)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Mean and variance along axes.
 
-use super::block::{BLOCK, Itself, Square, Tree, sum_of};
+use super::block::{BLOCK, Deviation, Itself, Square, Tree, sum_of};
 use super::converted;
 use super::fold::{Axes, Leaf, fold_leaf};
 use crate::num::{Real, in_real};
@@ -41,11 +41,20 @@ impl<A: Real> Moments<A> {
         let mean = sum_of::<S, A>(block, Itself) / count;
         let squares = sum_of::<S, A>(block, Square(mean));
         // Where all are alike, what deviates is the rounding of the mean.
-        let little = mean * A::of(RELATIVE);
-        if squares <= count * little * little && block.iter().all(|x| *x == block[0]) {
-            return Self { count, mean: block[0], squares: A::ZERO };
+        let (taken, little) = (Self { count, mean, squares }, mean * A::of(RELATIVE));
+        match squares <= count * little * little {
+            true if block.iter().all(|x| *x == block[0]) => Self { count, mean: block[0], squares: A::ZERO },
+            true => taken.corrected(sum_of::<S, A>(block, Deviation(mean))),
+            false => taken,
         }
-        Self { count, mean, squares }
+    }
+
+    /// Moments whose mean was rounded; `left` is the sum of what deviates from it, which is 0 for the exact mean.
+    #[inline(always)]
+    pub fn corrected(self, left: A) -> Self {
+        let (shift, squares) = (left / self.count, self.squares - left * left / self.count);
+        // NaN stays NaN, which `max` would hide.
+        Self { mean: self.mean + shift, squares: if squares < A::ZERO { A::ZERO } else { squares }, ..self }
     }
 
     /// Moments of a line of any length.

@@ -101,3 +101,25 @@ fn gradients_are_those_of_what_is_above_zero() {
         }
     }
 }
+
+/// Means of what does not add up without rounding are exact once the deviations from them are added up too.
+#[test]
+fn constant_channels_become_their_bias() {
+    let constants = [12345.678, -0.1, 1e-3, 3.3e7];
+    for shape in [[100, 4, 1, 1], [7, 4, 9, 11], [3000, 4, 1, 1]] {
+        let (images, pixels) = (shape[0], shape[2] * shape[3]);
+        for dtype in [DType::F32, DType::F64] {
+            let pixel: Vec<f64> = constants.into_iter().cycle().take(4 * images * pixels).collect();
+            let [n, c, h, w] = shape;
+            let together = Tensor::from_values(&[n, h, w, c], dtype, &pixel).transposed(2, 3).transposed(1, 2);
+            let planes = Tensor::from_values(&shape, dtype, &together.values());
+            for x in [together, planes] {
+                let found = normalize(&x.view(), NormKind::Batch, None, None, EPS, dtype);
+                for values in [&found.y, &found.var] {
+                    let values = Tensor::contiguous(&[values.len()], values.clone()).values();
+                    assert!(values.iter().all(|y| *y == 0.0), "{shape:?} {dtype}: {values:?}");
+                }
+            }
+        }
+    }
+}
