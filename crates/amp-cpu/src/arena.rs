@@ -11,6 +11,7 @@ mod segment;
 mod tests;
 
 use ranges::Arena;
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,7 +62,9 @@ impl Span {
         let bytes = bytes.checked_next_multiple_of(LINE).filter(|&bytes| bytes <= isize::MAX as usize);
         let bytes = bytes.expect("as much as an address space holds");
         let lasting = LASTING.get();
-        let start = std::ptr::with_exposed_provenance_mut(pool().lend(bytes, lasting));
+        let lent = pool().lend(bytes, lasting);
+        let start = lent.unwrap_or_else(|| handle_alloc_error(Layout::array::<u8>(bytes).expect("checked above")));
+        let start = std::ptr::with_exposed_provenance_mut(start);
         Self { start: NonNull::new(start).expect("no segment at 0"), bytes, lasting }
     }
 
@@ -129,15 +132,19 @@ impl Pool {
         self.step.kept + self.lasting.kept + aside
     }
 
-    fn lend(&mut self, bytes: usize, lasting: bool) -> usize {
+    /// What is kept for later requests is given up before this one is refused.
+    fn lend(&mut self, bytes: usize, lasting: bool) -> Option<usize> {
         if !lasting {
             match self.aside.iter().rposition(|&(_, size)| size == bytes) {
-                Some(last) => return self.aside.swap_remove(last).0,
+                Some(last) => return Some(self.aside.swap_remove(last).0),
                 None if bytes > SMALL => self.settle(),
                 None => (),
             }
         }
-        self.arena(lasting).lend(bytes)
+        self.arena(lasting).lend(bytes).or_else(|| {
+            self.give_up();
+            self.arena(lasting).lend(bytes)
+        })
     }
 
     fn take_back(&mut self, start: usize, bytes: usize, lasting: bool) {

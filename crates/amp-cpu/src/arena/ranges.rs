@@ -32,10 +32,10 @@ impl Arena {
         Self { segments: BTreeMap::new(), free: BTreeMap::new(), sizes: BTreeSet::new(), kept: 0 }
     }
 
-    /// Where `bytes` bytes begin that are nobody else's until they are joined again.
-    pub fn lend(&mut self, bytes: usize) -> usize {
+    /// Where `bytes` bytes begin that are nobody else's until they are joined again; `None` if the system has no more.
+    pub fn lend(&mut self, bytes: usize) -> Option<usize> {
         let kept = if bytes >= LARGE { self.first_fit(bytes) } else { self.best_fit(bytes) };
-        let start = kept.or_else(|| self.run(bytes)).unwrap_or_else(|| self.grow(bytes));
+        let start = kept.or_else(|| self.run(bytes)).or_else(|| self.grow(bytes))?;
         let (mut at, mut wanted) = (start, bytes);
         // A run is made of several ranges where only some are kept.
         while wanted > 0 {
@@ -46,7 +46,7 @@ impl Arena {
             }
             (at, wanted) = (at + taken, wanted - taken);
         }
-        start
+        Some(start)
     }
 
     /// The first kept range with room for `bytes` bytes.
@@ -81,11 +81,11 @@ impl Arena {
     }
 
     /// A new segment with room for `bytes` bytes.
-    fn grow(&mut self, bytes: usize) -> usize {
-        let (start, segment) = Segment::new(bytes);
+    fn grow(&mut self, bytes: usize) -> Option<usize> {
+        let (start, segment) = Segment::new(bytes)?;
         self.segments.insert(start, segment);
         self.insert(start, Free { bytes: segment.bytes, kept: false });
-        start
+        Some(start)
     }
 
     /// Makes bytes free that were not, together with neighbours of their kind.

@@ -1,6 +1,6 @@
 //! Memory as the system gives it.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 /// Size of a huge page. Segments consist of them where the system has them: fewer page faults and fewer misses of the TLB.
@@ -24,8 +24,8 @@ unsafe impl Send for Segment {}
 
 impl Segment {
     /// At least `bytes` bytes of zeros from the system and where they begin: a [`SEGMENT`] if it gives that much, otherwise no
-    /// more than needed.
-    pub fn new(bytes: usize) -> (usize, Self) {
+    /// more than needed; `None` if it has not got these either.
+    pub fn new(bytes: usize) -> Option<(usize, Self)> {
         // Allocators zero memory of a larger alignment by writing to it; that of the usual alignment is fresh pages.
         const USUAL: usize = 2 * size_of::<usize>();
         let layout =
@@ -36,12 +36,12 @@ impl Segment {
         let generous = needed.max(SEGMENT);
         let (bytes, whole) = match of_system(generous) {
             Some(whole) => (generous, whole),
-            None => (needed, of_system(needed).unwrap_or_else(|| handle_alloc_error(layout(needed)))),
+            None => (needed, of_system(needed)?),
         };
         let layout = layout(bytes);
         let start = whole.as_ptr().expose_provenance().next_multiple_of(HUGE);
         system::prefer_huge(start, bytes);
-        (start, Self { bytes, whole: (whole, layout) })
+        Some((start, Self { bytes, whole: (whole, layout) }))
     }
 
     /// Returns it to the system.

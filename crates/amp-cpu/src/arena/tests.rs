@@ -30,7 +30,7 @@ fn spans_never_overlap_and_nothing_is_lost() {
             kind if kind < 110 || lent.is_empty() => {
                 let most = 1 << (4 + random(14));
                 let bytes = (1 + random(most)) * LINE;
-                lent.push((arena.lend(bytes), bytes));
+                lent.push((arena.lend(bytes).expect("memory"), bytes));
                 assert_eq!(lent[lent.len() - 1].0 % LINE, 0);
             }
             _ => {
@@ -52,21 +52,21 @@ fn spans_never_overlap_and_nothing_is_lost() {
 #[test]
 fn what_came_back_serves_first_and_neighbours_join() {
     let mut arena = Arena::new();
-    let spans: Vec<usize> = (0..4).map(|_| arena.lend(1 << 16)).collect();
+    let spans: Vec<usize> = (0..4).map(|_| arena.lend(1 << 16).expect("memory")).collect();
     assert_eq!(arena.kept, 0);
     arena.join(spans[1], 1 << 16, true);
-    assert_eq!(arena.lend(1 << 15), spans[1]);
+    assert_eq!(arena.lend(1 << 15).expect("memory"), spans[1]);
     arena.join(spans[1], 1 << 15, true);
     arena.join(spans[2], 1 << 16, true);
     assert_eq!((arena.kept, arena.sizes.len()), (1 << 17, 1));
-    assert_eq!(arena.lend(1 << 17), spans[1], "two that joined");
+    assert_eq!(arena.lend(1 << 17).expect("memory"), spans[1], "two that joined");
     arena.join(spans[3], 1 << 16, true);
-    assert_eq!(arena.lend(1 << 17), spans[3], "the last and new pages behind it");
+    assert_eq!(arena.lend(1 << 17).expect("memory"), spans[3], "the last and new pages behind it");
     arena.join(spans[0], 1 << 16, true);
     arena.join(spans[1], 1 << 17, true);
     arena.give_up();
     assert_eq!(arena.kept, 0);
-    assert_eq!(arena.lend(3 << 16), spans[0]);
+    assert_eq!(arena.lend(3 << 16).expect("memory"), spans[0]);
     arena.join(spans[0], 3 << 16, true);
     arena.join(spans[3], 1 << 17, true);
     arena.give_up();
@@ -76,28 +76,28 @@ fn what_came_back_serves_first_and_neighbours_join() {
 #[test]
 fn large_spans_take_the_first_range_with_room_and_small_ones_the_tightest() {
     let mut arena = Arena::new();
-    let wide = arena.lend(16 << 20);
-    let between = arena.lend(1 << 20);
-    let tight = arena.lend(8 << 20);
-    arena.lend(1 << 20);
+    let wide = arena.lend(16 << 20).expect("memory");
+    let between = arena.lend(1 << 20).expect("memory");
+    let tight = arena.lend(8 << 20).expect("memory");
+    arena.lend(1 << 20).expect("memory");
     arena.join(wide, 16 << 20, true);
     arena.join(tight, 8 << 20, true);
-    assert_eq!(arena.lend(8 << 20), wide);
-    assert_eq!((arena.lend(1 << 19), between), (tight, wide + (16 << 20)));
+    assert_eq!(arena.lend(8 << 20).expect("memory"), wide);
+    assert_eq!((arena.lend(1 << 19).expect("memory"), between), (tight, wide + (16 << 20)));
 }
 
 #[test]
 fn no_more_than_the_limit_is_kept_of_both_kinds() {
     let mut pool = Pool::new();
     pool.limit = 3 << 16;
-    let mut spans = [false, true, false, true].map(|lasting| (pool.lend(1 << 16, lasting), lasting));
+    let mut spans = [false, true, false, true].map(|lasting| (pool.lend(1 << 16, lasting).expect("memory"), lasting));
     let keeps = [1 << 16, 2 << 16, 3 << 16, 0];
     for ((start, lasting), kept) in spans.into_iter().zip(keeps) {
         pool.take_back(start, 1 << 16, lasting);
         assert_eq!(pool.kept(), kept);
     }
     assert!(pool.step.segments.is_empty() && pool.lasting.segments.is_empty());
-    spans = spans.map(|(_, lasting)| (pool.lend(1 << 16, lasting), lasting));
+    spans = spans.map(|(_, lasting)| (pool.lend(1 << 16, lasting).expect("memory"), lasting));
     pool.take_back(spans[0].0, 1 << 16, false);
     pool.limit = 0;
     pool.obey_limit();
@@ -120,12 +120,12 @@ fn step(pool: &mut Pool, layers: usize, rows: usize, first: bool) -> usize {
     let mut lend = |pool: &mut Pool, bytes: usize, lent: &mut usize| {
         *lent += bytes;
         most = most.max(*lent);
-        (pool.lend(bytes, false), bytes)
+        (pool.lend(bytes, false).expect("memory"), bytes)
     };
     for layer in 0..layers {
         kept.push(lend(pool, rows * LINE * (1 + layer % 3), &mut lent));
         if first {
-            pool.lend(1 << 20, true);
+            pool.lend(1 << 20, true).expect("memory");
         }
     }
     while let Some((start, bytes)) = kept.pop() {
@@ -155,4 +155,27 @@ fn steps_of_any_size_need_little_more_than_the_largest() {
     assert_eq!((pool.step.segments.len(), pool.lasting.segments.len()), (1, 1));
     pool.give_up();
     assert_eq!((pool.kept(), pool.step.segments.len()), (0, 0));
+}
+
+/// In a process that may address 3 GiB: 1.5 GiB that are kept for later requests make room for one of 2 GiB.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[test]
+fn what_is_kept_is_given_up_before_a_request_fails() {
+    const AGAIN: &str = "AMP_TEST_LITTLE_ADDRESS_SPACE";
+    if std::env::var_os(AGAIN).is_some() {
+        for apart in [false, true] {
+            let lend = |bytes| if apart { lasting(|| Span::lend(bytes)) } else { Span::lend(bytes) };
+            drop(lend(3 << 29));
+            assert!(super::kept() >= 3 << 29);
+            drop(Span::lend(2 << 30));
+        }
+        return;
+    }
+    let program = std::env::current_exe().expect("the test binary has a path");
+    let name = "arena::tests::what_is_kept_is_given_up_before_a_request_fails";
+    let mut again = std::process::Command::new("sh");
+    again.args(["-c", "ulimit -v 3145728 && exec \"$0\" --exact \"$1\" --test-threads=1"]).arg(program).arg(name);
+    let output = again.env(AGAIN, "1").output().expect("a shell starts");
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && said[0].contains("1 passed"), "{said:?}");
 }
