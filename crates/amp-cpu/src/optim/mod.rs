@@ -247,6 +247,28 @@ mod tests {
         }
     }
 
+    /// The square of such a gradient is infinite, and so is that of its mean.
+    #[test]
+    fn what_is_no_number_stays_none() {
+        let step = |rule: &UpdateRule, grad: f32, moments: &mut [[f32; 1]]| {
+            let (mut master, moments) = ([1.0f32], moments.iter_mut().map(|m| &mut m[..]).collect());
+            update(
+                rule,
+                1.0,
+                vec![UpdateSlot { master: &mut master, grad: &[grad], moments, copies: vec![], step: 1 }],
+            );
+            master[0]
+        };
+        let centered =
+            UpdateRule::RmsProp { lr: 0.1, alpha: 0.99, eps: 1e-8, momentum: 0.0, centered: true, weight_decay: 0.0 };
+        assert!(step(&centered, 1e22, &mut [[0.0]; 2]).is_nan(), "infinite less infinite");
+        let (lr, beta1, beta2, eps, weight_decay) = (0.1, 0.9, 0.99, 1e-8, 0.0);
+        let amsgrad = UpdateRule::Adam { lr, beta1, beta2, eps, weight_decay, decoupled: false, amsgrad: true };
+        let mut moments = [[0.0], [0.0], [2.0]];
+        assert!(step(&amsgrad, f32::NAN, &mut moments).is_nan());
+        assert!(moments.as_flattened().iter().all(|m| m.is_nan()), "{moments:?}");
+    }
+
     #[test]
     fn copies_are_the_rounded_master_whatever_the_length() {
         let rule = UpdateRule::Sgd { lr: 0.1, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };

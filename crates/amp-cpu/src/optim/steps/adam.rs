@@ -47,7 +47,8 @@ impl Kernel for Adam<'_, '_> {
             Some(greatest) => {
                 for ((((p, m), v), top), &g) in state.zip(greatest.iter_mut()).zip(*grad) {
                     let g = moment(*p, g, m, v);
-                    *top = top.max(*v);
+                    // NaN stays NaN, which `max` would hide.
+                    *top = if *top > *v { *top } else { *v };
                     *p = moved(*p, g, *m, *top);
                 }
             }

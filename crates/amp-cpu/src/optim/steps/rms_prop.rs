@@ -31,7 +31,9 @@ impl Kernel for RmsProp<'_, '_> {
             if self.centered {
                 rest[0][i] = S::mul_add(self.new, g - rest[0][i], rest[0][i]);
                 // Rounding may leave the variance of a constant gradient slightly below 0.
-                spread = (spread - rest[0][i] * rest[0][i]).max(0.0);
+                // NaN stays NaN, which `max` would hide.
+                spread -= rest[0][i] * rest[0][i];
+                spread = if spread < 0.0 { 0.0 } else { spread };
             }
             let mut step = g / (spread.sqrt() + self.eps);
             if let Some(momentum) = rest.get_mut(usize::from(self.centered)) {
