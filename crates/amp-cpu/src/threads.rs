@@ -18,6 +18,9 @@ use std::thread::Thread;
 /// How often an idle thread looks for work before it sleeps: this takes some tens of microseconds.
 const LOOKS: usize = 1 << 10;
 
+/// More than any machine has: tasks, of which there are some for each thread, can be counted.
+const MOST: usize = 1 << 16;
+
 /// Threads that kernels of this process use; 0 until somebody asks.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// What the environment or the machine says.
@@ -38,7 +41,7 @@ pub fn num_threads() -> usize {
     LIMIT.get().unwrap_or_else(|| match THREADS.load(Ordering::Relaxed) {
         0 => {
             let threads = *CONFIGURED.get_or_init(|| {
-                configured().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+                configured().unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).min(MOST)
             });
             // Somebody may have set them meanwhile.
             THREADS
@@ -60,14 +63,14 @@ fn configured() -> Option<usize> {
     threads.or_else(|| number(&text("RAYON_NUM_THREADS")?))
 }
 
-/// Sets how many threads kernels of this process use (`torch.set_num_threads`); 0 counts as 1.
+/// Sets how many threads kernels of this process use (`torch.set_num_threads`); 0 counts as 1, more than 65536 as that many.
 pub fn set_num_threads(threads: usize) {
-    THREADS.store(threads.max(1), Ordering::Relaxed);
+    THREADS.store(threads.clamp(1, MOST), Ordering::Relaxed);
 }
 
-/// Runs `f` with another number of threads for the kernels that it calls on this thread; 0 counts as 1.
+/// Runs `f` with another number of threads for the kernels that it calls on this thread, as [`set_num_threads`] counts it.
 pub fn with_num_threads<R>(threads: usize, f: impl FnOnce() -> R) -> R {
-    let _restored = Restored::set(&LIMIT, Some(threads.max(1)));
+    let _restored = Restored::set(&LIMIT, Some(threads.clamp(1, MOST)));
     f()
 }
 
@@ -355,6 +358,23 @@ mod tests {
             assert_eq!((text.as_str(), ended.into_inner()), ("task 25", 50));
         }
         assert!(with_num_threads(3, || counts(100, 1)).iter().all(|&n| n == 1));
+    }
+
+    /// Numbers of tasks are computed from it.
+    #[test]
+    fn more_threads_than_any_machine_has_are_not_counted_on() {
+        assert_eq!(with_num_threads(usize::MAX, num_threads), MOST);
+        with_num_threads(usize::MAX, || assert!(counts(7, 3).iter().all(|&n| n == 1)));
+        if std::env::var_os("AMP_NUM_THREADS").is_some() {
+            assert_eq!(num_threads(), MOST);
+            set_num_threads(usize::MAX);
+            return assert_eq!(num_threads(), MOST);
+        }
+        let mut again = std::process::Command::new(std::env::current_exe().expect("the test binary has a path"));
+        again.args(["--exact", "threads::tests::more_threads_than_any_machine_has_are_not_counted_on"]);
+        let output = again.env("AMP_NUM_THREADS", usize::MAX.to_string()).output().expect("the test binary starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 
     #[test]
