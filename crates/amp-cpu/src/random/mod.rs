@@ -1,7 +1,7 @@
 //! Seeded random fills: Philox 4x32-10 with a counter, so any part of a draw can be made on its own.
 //!
 //! Element `i` of a draw depends on `seed` and `offset + i` alone: not on threads, chunks or the instruction set's
-//! width. Every element owns one 32-bit word of the stream (F64 elements own two).
+//! width. Every element owns one 32-bit word of a stream (F64 elements own two).
 
 mod philox;
 #[cfg(test)]
@@ -17,13 +17,34 @@ use std::f32::consts::TAU;
 
 const TWO_POW_32: f64 = 4_294_967_296.0;
 
+/// Streams of words, by the third number of Philox's counter. An F64 element's words are in another block than those of an
+/// F32 element at its place, and pairs of normal values may begin before their draw does: in one stream, either would repeat
+/// what another draw has used.
+#[derive(Clone, Copy)]
+enum Stream {
+    Uniform = 0,
+    UniformF64 = 1,
+    Normal = 2,
+    NormalF64 = 3,
+}
+
+impl Stream {
+    fn uniform(dtype: DType) -> Self {
+        if dtype == DType::F64 { Self::UniformF64 } else { Self::Uniform }
+    }
+
+    fn normal(dtype: DType) -> Self {
+        if dtype == DType::F64 { Self::NormalF64 } else { Self::Normal }
+    }
+}
+
 /// `len` values of the uniform distribution on `[low, high)`, computed in F64 from 24 random bits (53 for F64).
 ///
 /// A value that would round to `high` becomes the one before it.
 pub fn random_uniform(seed: u64, offset: u64, low: f64, high: f64, len: usize, dtype: DType) -> Storage {
     let last = uniform_last(low, high, dtype);
     let range = Range { low, width: high - low, last };
-    draw(seed, offset, len, dtype, |words, chunk| {
+    draw((seed, Stream::uniform(dtype)), offset, len, dtype, |words, chunk| {
         let mut values = [0.0; CHUNK];
         let values = &mut values[..chunk.len()];
         match words {
@@ -44,7 +65,8 @@ pub fn random_normal(seed: u64, offset: u64, mean: f64, std: f64, len: usize, dt
     // An even element and the odd one after it share a radius and an angle.
     let even = offset & !1;
     let skip = (offset - even) as usize;
-    let whole = draw(seed, even, (len + skip).next_multiple_of(2), dtype, |words, chunk| match words {
+    let of = (seed, Stream::normal(dtype));
+    let whole = draw(of, even, (len + skip).next_multiple_of(2), dtype, |words, chunk| match words {
         Words::Single(words) => {
             let mut values = [0.0; CHUNK];
             let values = &mut values[..chunk.len()];
@@ -68,7 +90,7 @@ pub fn random_normal(seed: u64, offset: u64, mean: f64, std: f64, len: usize, dt
 /// `len` truth values, each true with probability `keep`.
 pub fn random_mask(seed: u64, offset: u64, keep: f64, len: usize) -> Storage {
     let threshold = (keep.clamp(0.0, 1.0) * TWO_POW_32) as u64;
-    draw(seed, offset, len, DType::Bool, |words, chunk| {
+    draw((seed, Stream::Uniform), offset, len, DType::Bool, |words, chunk| {
         if let (Words::Single(words), SliceMut::Bool(mask)) = (words, chunk) {
             dispatch(Below { words, threshold, mask });
         }
@@ -82,7 +104,13 @@ enum Words<'a> {
 }
 
 /// Lets `f` turn the words of every chunk into elements.
-fn draw(seed: u64, offset: u64, len: usize, dtype: DType, f: impl Fn(Words<'_>, &mut SliceMut<'_>) + Sync) -> Storage {
+fn draw(
+    (seed, stream): (u64, Stream),
+    offset: u64,
+    len: usize,
+    dtype: DType,
+    f: impl Fn(Words<'_>, &mut SliceMut<'_>) + Sync,
+) -> Storage {
     /// A chunk's F64 words, and the rest of the block in which it starts.
     const BLOCKS: usize = CHUNK / 2 + 1;
     let mut out = Storage::unwritten(dtype, len);
@@ -93,7 +121,7 @@ fn draw(seed: u64, offset: u64, len: usize, dtype: DType, f: impl Fn(Words<'_>, 
             let element = offset.wrapping_add(at as u64);
             let skip = (element % per_block) as usize;
             let words = &mut blocks[..(skip + chunk.len()).div_ceil(per_block as usize)];
-            dispatch(Blocks { seed, first: element / per_block, words });
+            dispatch(Blocks { seed, stream: stream as u32, first: element / per_block, words });
             let flat = words.as_flattened();
             let words = match dtype {
                 DType::F64 => Words::Double(&flat.as_chunks().0[skip..][..chunk.len()]),

@@ -14,9 +14,10 @@ fn philox(mut key: [u32; 2], mut c: [u32; 4]) -> [u32; 4] {
     c
 }
 
-/// Writes the four words of block `first` to the first four places, those of `first + 1` to the next, and so on.
+/// Writes the four words of block `first` of a stream to the first four places, those of `first + 1` to the next, and so on.
 pub(super) struct Blocks<'a> {
     pub seed: u64,
+    pub stream: u32,
     pub first: u64,
     pub words: &'a mut [[u32; 4]],
 }
@@ -29,7 +30,7 @@ impl Kernel for Blocks<'_> {
         let key = [self.seed as u32, (self.seed >> 32) as u32];
         for (i, words) in self.words.iter_mut().enumerate() {
             let block = self.first.wrapping_add(i as u64);
-            *words = philox(key, [block as u32, (block >> 32) as u32, 0, 0]);
+            *words = philox(key, [block as u32, (block >> 32) as u32, self.stream, 0]);
         }
     }
 }
