@@ -88,7 +88,11 @@ __device__ inline u16 to_f16(double v) { return float_to_f16(round_to_odd(v)); }
 __device__ inline u16 to_f16(i64 v) { return to_f16((double)v); }
 __device__ inline u16 to_bf16(float v) { return float_to_bf16(v); }
 __device__ inline u16 to_bf16(double v) { return float_to_bf16(round_to_odd(v)); }
-__device__ inline u16 to_bf16(i64 v) { return to_bf16((double)v); }
+// What has more bits than a double keeps 52, the last of which remembers whether something was cut off.
+__device__ inline u16 to_bf16(i64 v) {
+    i64 kept = v >> 12 | ((v & 0xfff) != 0), top = v >> 53;
+    return to_bf16(top == 0 || top == -1 ? (double)v : (double)kept * 4096);
+}
 
 // To an integer: truncates and saturates, NaN becomes 0.
 template <class C> __device__ inline i64 to_i64(C v) {

@@ -210,6 +210,16 @@ pub(crate) fn round_to_odd(value: f64) -> f32 {
     f32::from_bits(truncated | 1)
 }
 
+/// [`round_to_odd`] of an integer.
+#[inline(always)]
+fn integer_to_odd(value: i64) -> f32 {
+    let magnitude = value.unsigned_abs();
+    let cut = (u64::BITS - magnitude.leading_zeros()).saturating_sub(f32::MANTISSA_DIGITS);
+    let kept = magnitude >> cut;
+    let odd = (kept | u64::from(kept << cut != magnitude)) << cut;
+    if value < 0 { -(odd as f32) } else { odd as f32 }
+}
+
 macro_rules! cast {
     ($($from:ty => $to:ty: $v:ident => $body:expr;)*) => {
         $(impl Cast<$to> for $from {
@@ -258,7 +268,7 @@ cast! {
     f64 => bool: v => v != 0.0;
 
     i64 => f16: v => (v as f32).converted();
-    i64 => bf16: v => (v as f64).converted();
+    i64 => bf16: v => bf16::from_bits(f32_to_bf16(integer_to_odd(v)));
     i64 => u8: v => v as u8;
     i64 => bool: v => v != 0;
 }

@@ -110,3 +110,19 @@ fn integers_truncate_saturate_and_wrap() {
     let truth: [bool; 3] = [0.0f64, f64::NAN, -3.0].map(Cast::converted);
     assert_eq!(truth, [false, true, true]);
 }
+
+/// Just above a tie of BF16: rounding to F32 or F64 first would land on the tie and then round to even, down.
+#[test]
+fn integers_are_rounded_once() {
+    for (above, expected) in [(1_i64 << 24, 1_i64 << 17), (1 << 55, 1 << 48), (1 << 62, 1 << 55)] {
+        let (tie, up) = (above + expected / 2, (above + expected) as f64);
+        for (value, expected) in [(tie + 1, up), (tie, above as f64), (tie - 1, above as f64), (above, above as f64)] {
+            let [plus, minus]: [bf16; 2] = [value, -value].map(Cast::converted);
+            assert_eq!([plus.to_f64(), minus.to_f64()], [expected, -expected], "{value}");
+        }
+    }
+    let ends: [bf16; 3] = [i64::MAX, i64::MIN, 0].map(Cast::converted);
+    assert_eq!(ends.map(bf16::to_f64), [2f64.powi(63), -(2f64.powi(63)), 0.0]);
+    let halves: [f16; 4] = [65519, 65520, -2049, i64::MIN].map(Cast::converted);
+    assert_eq!(halves.map(f16::to_f64), [65504.0, f64::INFINITY, -2048.0, f64::NEG_INFINITY]);
+}

@@ -8,6 +8,11 @@ use amp_core::backend::{Buffer, DType, Layout, Memory, Operand as CoreOperand, S
 use amp_core::{Error, Result};
 use half::slice::HalfFloatSliceExt;
 
+/// The type that a copy goes through: integers become 16-bit numbers at once, in F32 large ones would be rounded before that.
+fn computing(from: DType, out: DType) -> Compute {
+    if from == DType::I64 && out.is_half() { Compute::I64 } else { Compute::of(&[from, out]) }
+}
+
 impl Gpu {
     fn uploaded<T: Plain>(&self, data: &[T], dtype: DType) -> Result<Buffer> {
         let memory = self.memory("upload", data.len(), dtype)?;
@@ -25,7 +30,7 @@ impl Gpu {
     /// Writes `x` to memory of as many elements, in row-major order.
     fn copy_to(&self, memory: &GpuMemory, op: &'static str, x: CoreOperand<'_>) -> Result<()> {
         let (n, out) = (x.layout.count(), memory.dtype());
-        let compute = Some(Compute::of(&[x.logical, out]));
+        let compute = Some(computing(x.logical, out));
         let (x, y, blocks) = (Operand::new(self, op, x)?, memory.address(), self.spread_elements(n, tag(out)));
         match x.turned() {
             Some(axis) => {
@@ -100,7 +105,7 @@ impl Memory for Gpu {
         }
         let target = CoreOperand { buffer: into, layout: at, logical: into.dtype() };
         let n = x.layout.count();
-        let compute = Compute::of(&[x.logical, into.dtype()]);
+        let compute = computing(x.logical, into.dtype());
         let y = Operand::new(self, "copy_into", target)?;
         let args = CopyIntoArgs { x: Operand::new(self, "copy_into", x)?, y, n: n as i64 };
         self.launch(FAMILY, "copy_into", Some(compute), self.spread_elements(n, y.stored), args)

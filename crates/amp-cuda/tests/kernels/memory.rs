@@ -119,6 +119,27 @@ fn copies_of_turned_tensors_are_row_major() {
     assert!(!standin.counts() || !tiled.contains(&0), "{tiled:?}");
 }
 
+/// What F32 and F64 would round to a tie of BF16, which goes to even; as it lies and turned.
+#[test]
+fn integers_become_bf16_in_one_rounding() {
+    let integers: [i64; 4] = [16_842_753, -16_842_753, (1 << 62) + (1 << 54) + 1, -(1 << 62) - (1 << 54) - 1];
+    let far = 2f64.powi(62) + 2f64.powi(55);
+    let expected = [16_908_288.0, -16_908_288.0, far, -far];
+    let (_standin, _alone) = standin::open();
+    let gpu = standin::gpu();
+    let x = gpu.upload(Storage::I64(integers.to_vec().into())).expect("an upload");
+    let dims = |d: &[usize]| Dims::new(d).expect("a rank");
+    for (strides, order) in [([2, 1], [0, 1, 2, 3]), ([1, 2], [0, 2, 1, 3])] {
+        let layout = Layout { shape: dims(&[2, 2]), strides: dims(&strides), offset: 0 };
+        let x = Operand { buffer: &x, layout: &layout, logical: DType::I64 };
+        let mut into = gpu.fill(0.0, 4, DType::BF16).expect("a fill");
+        gpu.copy_into(x, &mut into, &Layout::contiguous(dims(&[2, 2]))).expect("a copy");
+        for y in [gpu.copy(x, DType::BF16).expect("a copy"), into] {
+            assert_eq!(to_f64(gpu.download(&y).expect("a download")), order.map(|i| expected[i]));
+        }
+    }
+}
+
 #[test]
 fn copies_into_rows_leave_the_rest() {
     use DType::{BF16, F16, F32, F64, I64};

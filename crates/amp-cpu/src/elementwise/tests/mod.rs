@@ -198,3 +198,24 @@ fn a_narrower_logical_precision_rounds_on_load() {
     assert_eq!(to_f64(&copy(&view(DType::F16), DType::F32)), [1.0, f64::INFINITY, 0.0]);
     assert_eq!(to_f64(&copy(&view(DType::BF16), DType::F32)), [1.0, 70144.0, 2f64.powi(-26)]);
 }
+
+/// As they are stored, strided, and where they only count as BF16.
+#[test]
+fn integers_become_bf16_in_one_rounding() {
+    let integers = [16_842_753_i64, -16_842_753, 3, (1 << 62) + (1 << 54) + 1];
+    let expected = [16_908_288.0, -16_908_288.0, 3.0, 2f64.powi(62) + 2f64.powi(55)];
+    let (data, at) = (Storage::I64(integers.to_vec().into()), layout(&[4], &[1], 0));
+    let backwards: Vec<f64> = [0, 2, 1, 3].map(|i| expected[i]).to_vec();
+    let turned = layout(&[2, 2], &[1, 2], 0);
+    for logical in [DType::I64, DType::BF16] {
+        let view = |layout| View { data: data.as_slice(), layout, logical };
+        assert_eq!(to_f64(&copy(&view(&at), DType::BF16)), expected, "{logical}");
+        assert_eq!(to_f64(&copy(&view(&turned), DType::BF16)), backwards, "{logical}");
+        for places in [layout(&[4], &[1], 0), layout(&[4], &[2], 1)] {
+            let mut into = storage(&[0.0; 8], DType::BF16);
+            copy_into(&view(&at), &mut into, &places);
+            let found: Vec<f64> = to_f64(&into).into_iter().skip(places.offset).step_by(places.strides[0]).collect();
+            assert_eq!(found[..4], expected, "{logical}");
+        }
+    }
+}
