@@ -35,7 +35,12 @@ pub(super) struct Phase {
 impl Lattice {
     /// The convolution itself: one phase.
     pub(super) fn forward(spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Self {
-        let place = |i: usize, k: usize| (k * spec.dilation[i]) as isize - spec.padding[i] as isize;
+        Self::forward_from(spec.padding.map(|padding| -(padding as isize)), spec, size, kernel)
+    }
+
+    /// The same with a kernel whose first element reads `first` for the first pixel.
+    pub(super) fn forward_from(first: [isize; 2], spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Self {
+        let place = |i: usize, k: usize| first[i] + (k * spec.dilation[i]) as isize;
         let taps = (0..kernel[0] * kernel[1])
             .map(|at| Tap { y: place(0, at / kernel[1]), x: place(1, at % kernel[1]), at })
             .collect();
@@ -44,14 +49,14 @@ impl Lattice {
     }
 
     /// The transposed convolution with a result of `size`: one phase for each remainder of the position by the stride,
-    /// with just the taps that reach it.
-    pub(super) fn transposed(spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Self {
+    /// with just the taps that reach it; `first` as in [`Self::forward_from`], of the convolution.
+    pub(super) fn transposed_from(first: [isize; 2], spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Self {
         let pace: [usize; 2] = std::array::from_fn(|i| spec.stride[i].min(size[i]));
         let starts = (0..pace[0]).flat_map(|y| (0..pace[1]).map(move |x| [y, x]));
         let phase = |start: [usize; 2]| {
             let along = |i: usize, k: usize| {
                 let stride = spec.stride[i] as isize;
-                let distance = (start[i] + spec.padding[i]) as isize - (k * spec.dilation[i]) as isize;
+                let distance = start[i] as isize - first[i] - (k * spec.dilation[i]) as isize;
                 (distance % stride == 0).then_some(distance / stride)
             };
             let mut taps: Vec<Tap> = (0..kernel[0] * kernel[1])

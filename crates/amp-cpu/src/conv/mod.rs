@@ -11,6 +11,7 @@ mod direct;
 mod disjoint;
 mod gather;
 mod images;
+mod kept;
 mod lanes;
 mod lattice;
 mod lines;
@@ -33,6 +34,7 @@ use crate::simd::{LANES, Level};
 use crate::{DType, MemoryOrder, Storage, View};
 use half::bf16;
 use images::Images;
+use kept::Kept;
 use lattice::Lattice;
 use pack::Weights;
 use std::borrow::Cow;
@@ -183,13 +185,15 @@ pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv
     if of_patches && !nothing {
         return disjoint::grad_weight(grad, x, weight);
     }
-    if nothing || sums_without_tiles([grad, x], weight, spec) {
+    let of_part = nothing || Kept::of_weight(grad, x, weight, spec).shape(weight) != weight;
+    if of_part || sums_without_tiles([grad, x], weight, spec) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
     }
     let mut into = Storage::unwritten(dtype, len);
-    grad_weight(grad, x, spec, weight::Target { shape: weight, into: &mut into, accumulate: false });
+    let lattice = lattice_of_weight(grad, weight, spec);
+    grad_weight(grad, x, &lattice, weight::Target { shape: weight, into: &mut into, accumulate: false });
     into
 }
 
@@ -201,20 +205,30 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
     if disjoint::are_patches(weight, spec, Images::new(x).size) {
         return disjoint::add_grad_weight(grad, x, weight, into);
     }
+    let kept = Kept::of_weight(grad, x, weight, spec);
+    let (shape, [.., height, width]) = (kept.shape(weight), sizes(grad));
+    let lattice = Lattice::forward_from(kept.first, spec, [height, width], kept.size());
+    if shape == weight {
+        return add_grad_weight([grad, x], spec, &lattice, weight, into);
+    }
+    let mut part = Storage::zeros(into.dtype(), shape.iter().product());
+    add_grad_weight([grad, x], spec, &lattice, shape, &mut part);
+    kept.add(&part, weight, into);
+}
+
+fn add_grad_weight([grad, x]: [&View; 2], spec: &Conv2d, lattice: &Lattice, weight: [usize; 4], into: &mut Storage) {
     if sums_without_tiles([grad, x], weight, spec) {
-        let lattice = lattice_of_weight(grad, weight, spec);
         let kernel = bf16::convolve(Level::current());
-        if !in_pairs(grad, x, weight, spec) || !short::accumulate(kernel, grad, x, weight, &lattice, into) {
-            direct::accumulate::<f32>(grad, x, weight, &lattice, into);
+        if !in_pairs(grad, x, weight, spec) || !short::accumulate(kernel, grad, x, weight, lattice, into) {
+            direct::accumulate::<f32>(grad, x, weight, lattice, into);
         }
         return;
     }
-    grad_weight(grad, x, spec, weight::Target { shape: weight, into, accumulate: true });
+    grad_weight(grad, x, lattice, weight::Target { shape: weight, into, accumulate: true });
 }
 
-fn grad_weight(grad: &View, x: &View, spec: &Conv2d, target: weight::Target) {
-    let lattice = lattice_of_weight(grad, target.shape, spec);
-    in_panels!(grad, x, E => weight::compute::<E>(grad, x, &lattice, target))
+fn grad_weight(grad: &View, x: &View, lattice: &Lattice, target: weight::Target) {
+    in_panels!(grad, x, E => weight::compute::<E>(grad, x, lattice, target))
 }
 
 /// The pixels of the gradient, and the taps of the kernel.
@@ -325,14 +339,17 @@ fn forward<E: Multiply>(
 ) -> Storage {
     let ([images, _, height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
     let size = spec.output_size([height, width], [kh, kw]).unwrap_or([0; 2]);
-    let weights = loaded::<E>(w);
-    let bias = loaded_bias::<E::Sum>(bias);
-    let (per_group, taps) = (outputs / spec.groups, kh * kw);
     let mut result = Storage::unwritten(out, images * outputs * size[0] * size[1]);
     // The sizes of an empty result may be anything: nothing must run once for each of them.
     if result.is_empty() {
         return result;
     }
+    let kept = Kept::new(spec, [kh, kw], [height, width], size);
+    let layout = kept.layout(w.layout);
+    let weights = loaded::<E>(&View { layout: &layout, ..*w });
+    let bias = loaded_bias::<E::Sum>(bias);
+    let (per_group, [kh, kw]) = (outputs / spec.groups, kept.size());
+    let taps = kh * kw;
     let target = Target::new(&mut result, per_group, outputs, size, &bias, order);
     let of_group = |group: usize| Weights {
         data: &weights[group * per_group * inputs * taps..],
@@ -340,7 +357,7 @@ fn forward<E: Multiply>(
         inputs: [inputs, taps],
         taps,
     };
-    gather(x, &of_group, spec.groups, &Lattice::forward(spec, size, [kh, kw]), &target);
+    gather(x, &of_group, spec.groups, &Lattice::forward_from(kept.first, spec, size, [kh, kw]), &target);
     result
 }
 
@@ -365,15 +382,18 @@ fn transposed<E: Multiply>(
 
 /// Computes the target of a transposed convolution.
 fn gather_back<E: Multiply>(x: &View, w: &View, spec: &Conv2d, target: &Target<E::Sum>, gather: Gather<E>) {
-    let [outputs, inputs, kh, kw] = sizes(w);
+    let ([.., height, width], [outputs, inputs, kh, kw]) = (sizes(x), sizes(w));
+    let kept = Kept::new(spec, [kh, kw], target.size, [height, width]);
+    let layout = kept.layout(w.layout);
     // Read across, 512 x 512 x 3 x 3 took a fifth longer from where it lies, far from the caches, than from a copy.
-    let weights = loaded::<E>(w).into_owned();
-    let (per_group, taps) = (outputs / spec.groups, kh * kw);
+    let weights = loaded::<E>(&View { layout: &layout, ..*w }).into_owned();
+    let (per_group, [kh, kw]) = (outputs / spec.groups, kept.size());
+    let taps = kh * kw;
     let of_group = |group: usize| Weights {
         data: &weights[group * per_group * inputs * taps..],
         outputs: [inputs, taps],
         inputs: [per_group, inputs * taps],
         taps,
     };
-    gather(x, &of_group, spec.groups, &Lattice::transposed(spec, target.size, [kh, kw]), target);
+    gather(x, &of_group, spec.groups, &Lattice::transposed_from(kept.first, spec, target.size, [kh, kw]), target);
 }

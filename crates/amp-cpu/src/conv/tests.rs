@@ -64,6 +64,28 @@ fn taps_outside_of_many_small_images() {
     }
 }
 
+/// Most of them asks for more memory than machines have where all that lies between elements of a kernel is laid out.
+#[test]
+fn elements_of_kernels_that_only_read_padding() {
+    let mut random = Random::new(19);
+    for (x, w, spec) in [
+        ([1, 1, 8, 8], [1, 1, 3, 3], spec([1; 2], [50_000; 2], [50_000; 2], 1)),
+        ([2, 20, 8, 7], [24, 20, 3, 3], spec([1; 2], [50_000; 2], [50_000; 2], 1)),
+        ([2, 6, 8, 7], [6, 1, 3, 3], spec([1, 2], [1, 50_000], [1, 50_000], 6)),
+        ([2, 20, 9, 8], [24, 10, 3, 2], spec([2, 1], [50_000, 0], [50_000, 3], 2)),
+        // None reads anything.
+        ([1, 2, 5, 5], [3, 2, 2, 1], spec([1; 2], [25_000, 0], [50_000, 1], 1)),
+        ([1, 20, 5, 5], [24, 20, 1, 2], spec([1; 2], [0, 25_000], [1, 50_000], 1)),
+        // Three of five rows, the last columns.
+        ([2, 20, 8, 8], [24, 20, 5, 5], spec([1; 2], [14; 2], [7; 2], 1)),
+        ([2, 20, 4, 3], [24, 20, 3, 7], spec([1; 2], [1, 8], [1; 2], 1)),
+    ] {
+        for dtype in [DType::F32, DType::BF16, DType::F64] {
+            Case::new(&mut random, x, w, spec, dtype).check(DType::F32);
+        }
+    }
+}
+
 #[test]
 fn kernels_of_more_taps_than_are_turned_at_a_time() {
     let mut random = Random::new(16);
