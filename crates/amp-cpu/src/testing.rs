@@ -36,14 +36,13 @@ impl Random {
     }
 }
 
-/// Runs the tests whose paths contain one of `filters` again, in a process that is held to a level by `AMP_CPU`. Each filter
-/// must have run a test: one whose module was renamed would pass without any. Emulations of AMX are the same at every level,
-/// and most of the time of the longest lines is their reference's.
-pub(crate) fn run_again(level: &str, filters: &[&str]) {
+/// Runs the tests whose paths contain one of `filters` and none of `skipped` again, in a process that is held to a level by
+/// `AMP_CPU`. Each filter must have run a test: one whose module was renamed would pass without any.
+pub(crate) fn run_again(level: &str, filters: &[&str], skipped: &[&str]) {
     let program = std::env::current_exe().expect("the test binary has a path");
-    let skipped = if level == "amx" { &[][..] } else { &["--skip", "amx", "--skip", "lines_longer_than"] };
     let mut again = std::process::Command::new(program);
-    let run = again.args(filters).args(skipped).env("AMP_CPU", level).output().expect("the test binary starts");
+    again.args(filters).args(skipped.iter().flat_map(|name| ["--skip", name])).env("AMP_CPU", level);
+    let run = again.output().expect("the test binary starts");
     let output = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{level}: {output}");
     for filter in filters {

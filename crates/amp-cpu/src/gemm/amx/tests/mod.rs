@@ -349,7 +349,7 @@ fn products_of_a_process_with_amx_pass_their_tests() {
     if std::env::var_os("AMP_CPU").is_some() {
         return;
     }
-    run_again("amx", &["gemm::tests", "a_process_that_asks_for_amx_gets_it"]);
+    run_again("amx", &["gemm::tests", "a_process_that_asks_for_amx_gets_it"], &[]);
 }
 
 #[test]
@@ -359,32 +359,17 @@ fn a_process_that_asks_for_amx_gets_it() {
     }
 }
 
-/// The tests of what multiplies by tiles, in a process whose level is AMX. Where it is emulated, those that take most of two
-/// minutes are left to `AMP_CPU=amx cargo test -p amp-cpu`.
+/// The tests of what multiplies by tiles, again in a process whose kernels use AMX. Where it is emulated, those that take most of
+/// two minutes are left to `AMP_CPU=amx cargo test -p amp-cpu`.
 #[test]
-fn products_convolutions_and_attention_pass_their_tests_on_amx() {
+fn convolutions_and_attention_of_a_process_with_amx_pass_their_tests() {
     if std::env::var_os("AMP_CPU").is_some() {
         return;
     }
-    let mut again = std::process::Command::new(std::env::current_exe().expect("the test binary has a path"));
-    again.args(["gemm::", "conv::", "attention::", "--skip", "gemm::amx"]).env("AMP_CPU", "amx");
-    if !detect::is_available() {
-        let long = [
-            "attention::tests::every_size_mask_and_precision",
-            "conv::direct::tests::few_channels_at_every_level",
-            "conv::short::tests",
-            "gemm::tests::levels",
-        ];
-        again.args(long.iter().flat_map(|name| ["--skip", name]));
-    }
-    let output = again.output().expect("the test binary starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}");
-    for ran in [
-        "attention::tests::some_sizes_of_16_bits",
-        "conv::tests::taps_outside_of_many_small_images",
-        "gemm::tests::every_mix_of_stored_and_logical_precision",
-    ] {
-        assert!(text.contains(&format!("test {ran} ... ok")), "{ran} did not run: {text}");
-    }
+    let long = [
+        "attention::tests::every_size_mask_and_precision",
+        "conv::direct::tests::few_channels_at_every_level",
+        "conv::short::tests",
+    ];
+    run_again("amx", &["conv::", "attention::"], if detect::is_available() { &[] } else { &long });
 }
