@@ -349,7 +349,9 @@ __device__ inline void lion(const Settings& s, Element& e, float g) {
 
 // One element's step from its gradient.
 __device__ inline void advance(const UpdateArgs& a, const Settings& s, const Parameter& p, Element& e, float grad) {
-    float g = s.penalty * e.master + grad * s.factor;
+    float g = grad * s.factor;
+    // An infinite weight times 0 would be NaN.
+    if (s.penalty != 0) g = s.penalty * e.master + g;
     if (a.rule == SGD) sgd(a, s, e, g, p.moments[0] != nullptr);
     else if (a.rule == ADAM || a.rule == RADAM || a.rule == NADAM) adam(a, s, e, g);
     else if (a.rule == ADAMAX) adamax(s, e, g);

@@ -269,6 +269,43 @@ mod tests {
         assert!(moments.as_flattened().iter().all(|m| m.is_nan()), "{moments:?}");
     }
 
+    /// A weight that refuses something for good may be infinite: without decay nothing multiplies it by 0.
+    #[test]
+    fn infinite_weights_without_decay_stay_as_they_are() {
+        let (lr, eps, weight_decay) = (0.1, 1e-8, 0.0);
+        let rules = [
+            UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay },
+            UpdateRule::Sgd { lr, momentum: 0.9, dampening: 0.0, nesterov: true, weight_decay },
+            UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false, amsgrad: false },
+            UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay: 0.1, decoupled: true, amsgrad: true },
+            UpdateRule::RmsProp { lr, alpha: 0.99, eps, momentum: 0.9, centered: true, weight_decay },
+            UpdateRule::Adagrad { lr, lr_decay: 0.5, initial: 0.0, eps, weight_decay },
+            UpdateRule::Adadelta { lr, rho: 0.9, eps, weight_decay },
+            UpdateRule::RAdam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false },
+            UpdateRule::NAdam { lr, beta1: 0.9, beta2: 0.9, eps, momentum_decay: 0.1, weight_decay, decoupled: false },
+            UpdateRule::Adamax { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay },
+            UpdateRule::Lion { lr, beta1: 0.9, beta2: 0.99, weight_decay },
+        ];
+        for rule in rules {
+            let mut master: Vec<f32> = (0..50).map(|i| [1.0, f32::INFINITY, f32::NEG_INFINITY][i % 3]).collect();
+            let (before, grad) = (master.clone(), vec![0.5; master.len()]);
+            let mut state = vec![vec![0.0; master.len()]; rule.moments().len()];
+            for step in 1..=2 {
+                let moments = state.iter_mut().map(Vec::as_mut_slice).collect();
+                update(
+                    &rule,
+                    1.0,
+                    vec![UpdateSlot { master: &mut master, grad: &grad, moments, copies: vec![], step }],
+                );
+            }
+            for (after, before) in master.iter().zip(before) {
+                let kept = if before.is_infinite() { *after == before } else { after.is_finite() };
+                assert!(kept, "{rule:?} makes {after} of {before}");
+            }
+            assert!(state.iter().flatten().all(|v| v.is_finite()), "{rule:?}: {state:?}");
+        }
+    }
+
     #[test]
     fn copies_are_the_rounded_master_whatever_the_length() {
         let rule = UpdateRule::Sgd { lr: 0.1, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay: 0.0 };

@@ -1,6 +1,6 @@
 //! Optimizers, norms, finite checks and the loss scale, against the CPU's.
 
-use crate::case::{Input, check_same};
+use crate::case::{Input, check_same, on_gpu, to_f64};
 use amp_core::backend::{Backend, Buffer, DType, Operand, ScaleRule, Storage, UpdateRule, UpdateSlot};
 use amp_core::{Error, Result};
 
@@ -62,6 +62,29 @@ fn every_rule_updates_masters_state_and_copies_as_on_the_cpu() {
             .iter()
             .map(|&(n, seed)| Input::noise(&[n], DType::F32, 1.0, seed))
             .collect();
+        check_same(&format!("{rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| updated(b, &rule, x));
+    }
+}
+
+/// Whole quads of four and single elements.
+#[test]
+fn infinite_weights_without_decay_stay_as_they_are() {
+    let (lr, eps, weight_decay) = (0.1, 1e-8, 0.0);
+    let rules = [
+        UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay },
+        UpdateRule::Adam { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay, decoupled: false, amsgrad: false },
+        UpdateRule::Adamax { lr, beta1: 0.9, beta2: 0.999, eps, weight_decay },
+    ];
+    for rule in rules {
+        let mut inputs = [Input::noise(&[37], DType::F32, 1.0, 1), Input::noise(&[37], DType::F32, 1.0, 2)];
+        for (at, infinite) in [(5, f64::INFINITY), (11, f64::NEG_INFINITY), (36, f64::INFINITY)] {
+            inputs[0].values[at] = infinite;
+        }
+        let masters = on_gpu(&format!("{rule:?}"), &inputs, DType::F32, &|b, x, _| updated(b, &rule, x));
+        let masters = to_f64(masters[0].clone());
+        let infinite = [5, 11, 36].map(|at| masters[at]);
+        assert_eq!(infinite, [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY], "{rule:?}");
+        assert_eq!(masters.iter().filter(|v| v.is_finite()).count(), 34, "{rule:?}");
         check_same(&format!("{rule:?}"), &inputs, DType::F32, 60.0, &|b, x, _| updated(b, &rule, x));
     }
 }

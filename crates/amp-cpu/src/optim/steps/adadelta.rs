@@ -1,5 +1,6 @@
 //! Adadelta (Zeiler 2012).
 
+use super::penalized;
 use crate::optim::UpdateSlot;
 use crate::simd::{Kernel, Simd};
 
@@ -24,7 +25,7 @@ impl Kernel for Adadelta<'_, '_> {
         let [square, moved] = moments.as_mut_slice() else { return };
         let state = master.iter_mut().zip(square.iter_mut()).zip(moved.iter_mut());
         for (((p, v), d), &g) in state.zip(*grad) {
-            let g = S::mul_add(self.weight_decay, *p, g * self.factor);
+            let g = penalized::<S>(self.weight_decay, *p, g * self.factor);
             *v = S::mul_add(self.new, g * g, self.rho * *v);
             let step = (*d + self.eps).sqrt() / (*v + self.eps).sqrt() * g;
             *d = S::mul_add(self.new, step * step, self.rho * *d);

@@ -1,6 +1,7 @@
 //! Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019), AMSGrad (Reddi et al. 2018), RAdam (Liu et al. 2020)
 //! and NAdam (Dozat 2016).
 
+use super::penalized;
 use crate::optim::UpdateSlot;
 use crate::simd::{Kernel, Simd};
 
@@ -28,7 +29,7 @@ impl Kernel for Adam<'_, '_> {
         let UpdateSlot { master, grad, moments, .. } = self.chunk;
         let [first, second, rest @ ..] = moments.as_mut_slice() else { return };
         let moment = |p: f32, g: f32, m: &mut f32, v: &mut f32| {
-            let g = S::mul_add(self.penalty, p, g * self.factor);
+            let g = penalized::<S>(self.penalty, p, g * self.factor);
             *m = S::mul_add(self.new1, g - *m, *m);
             *v = S::mul_add(self.new2, g * g, self.beta2 * *v);
             g

@@ -1,5 +1,6 @@
 //! Adamax (Kingma and Ba 2015, section 7.1).
 
+use super::penalized;
 use crate::optim::UpdateSlot;
 use crate::simd::{Kernel, Simd};
 
@@ -23,7 +24,7 @@ impl Kernel for Adamax<'_, '_> {
         let [first, largest] = moments.as_mut_slice() else { return };
         let state = master.iter_mut().zip(first.iter_mut()).zip(largest.iter_mut());
         for (((p, m), u), &g) in state.zip(*grad) {
-            let g = S::mul_add(self.weight_decay, *p, g * self.factor);
+            let g = penalized::<S>(self.weight_decay, *p, g * self.factor);
             *m = S::mul_add(self.new1, g - *m, *m);
             let (kept, seen) = (self.beta2 * *u, g.abs() + self.eps);
             // NaN stays NaN, which `max` would hide.

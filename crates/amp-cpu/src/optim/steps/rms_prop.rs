@@ -1,5 +1,6 @@
 //! RMSprop (Hinton 2012; centered: Graves 2013) and, where nothing is forgotten, Adagrad (Duchi et al. 2011).
 
+use super::penalized;
 use crate::optim::UpdateSlot;
 use crate::simd::{Kernel, Simd};
 
@@ -25,7 +26,7 @@ impl Kernel for RmsProp<'_, '_> {
         let UpdateSlot { master, grad, moments, .. } = self.chunk;
         let [square, rest @ ..] = moments.as_mut_slice() else { return };
         for i in 0..master.len() {
-            let g = S::mul_add(self.weight_decay, master[i], grad[i] * self.factor);
+            let g = penalized::<S>(self.weight_decay, master[i], grad[i] * self.factor);
             square[i] = S::mul_add(self.new, g * g, self.alpha * square[i]);
             let mut spread = square[i];
             if self.centered {

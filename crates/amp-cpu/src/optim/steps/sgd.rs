@@ -1,5 +1,6 @@
 //! Stochastic gradient descent with momentum (Sutskever et al. 2013), as `torch.optim.SGD`.
 
+use super::penalized;
 use crate::optim::UpdateSlot;
 use crate::simd::{Kernel, Simd};
 
@@ -20,7 +21,7 @@ impl Kernel for Sgd<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self) {
         let UpdateSlot { master, grad, moments, .. } = self.chunk;
-        let direction = |p: f32, g: f32| S::mul_add(self.weight_decay, p, g * self.factor);
+        let direction = |p: f32, g: f32| penalized::<S>(self.weight_decay, p, g * self.factor);
         let Some(momentum) = moments.first_mut() else {
             for (p, &g) in master.iter_mut().zip(*grad) {
                 *p -= self.lr * direction(*p, g);
