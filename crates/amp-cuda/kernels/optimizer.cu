@@ -156,7 +156,7 @@ KERNEL(next_scale, NextScaleArgs) {
     i64 exponent = a.state[0], clean = a.state[1] + 1, bad = a.state[2] + 1, refused = a.state[3];
     if (found) {
         bool backs_off = bad >= a.hysteresis;
-        if (backs_off && (exponent <= a.floor || a.backoff == 0)) ++refused;
+        if (backs_off) refused = exponent <= a.floor || a.backoff == 0 ? refused + 1 : 0;
         i64 lower = exponent + a.backoff > a.floor ? exponent + a.backoff : a.floor;
         if (backs_off && lower < exponent) exponent = lower;
         clean = 0;

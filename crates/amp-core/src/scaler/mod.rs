@@ -226,7 +226,7 @@ impl GradScaler {
         let exponent = builder::exponent_below("update_to", scale)?.clamp(self.rule.floor, self.rule.ceiling);
         if self.enabled {
             let now = self.read_state()?;
-            self.write_state(&ScaleState { exponent, ..now })?;
+            self.write_state(&ScaleState { exponent, refused: 0, ..now })?;
         }
         self.seen.clear();
         self.round += 1;

@@ -26,7 +26,7 @@ pub struct ScaleState {
     pub clean: u64,
     /// Updates with something not finite, since the last clean one.
     pub bad: u64,
-    /// How many of those could not lower the scale because it was at the floor.
+    /// How many of those could not lower the scale because it was at the floor, since one that could.
     pub refused: u64,
 }
 
@@ -41,7 +41,11 @@ impl ScaleState {
         let backs_off = bad >= rule.hysteresis;
         let at_floor = self.exponent <= rule.floor || rule.backoff == 0;
         let exponent = if backs_off { (self.exponent + rule.backoff).max(rule.floor) } else { self.exponent };
-        let refused = self.refused.saturating_add(u64::from(backs_off && at_floor));
+        let refused = match (backs_off, at_floor) {
+            (false, _) => self.refused,
+            (true, true) => self.refused.saturating_add(1),
+            (true, false) => 0,
+        };
         Self { exponent: exponent.min(self.exponent), clean: 0, bad, refused }
     }
 
@@ -86,5 +90,16 @@ mod tests {
         assert_eq!(run(&rule, 4, &[true, true]).exponent, 4);
         assert_eq!(run(&rule, 4, &[true, true, true, true]).exponent, 2);
         assert_eq!(run(&rule, 4, &[true, true, false, true, true]).exponent, 4);
+    }
+
+    /// A scale that was raised from the floor has room again.
+    #[test]
+    fn a_backoff_that_lowers_the_scale_ends_the_refusals() {
+        let raised = ScaleState { exponent: 6, clean: 0, bad: 3, refused: 3 };
+        let lowered = raised.next(&RULE, true);
+        assert_eq!((lowered.exponent, lowered.refused), (4, 0));
+        // One that only waits for more says nothing.
+        let waiting = ScaleState { bad: 0, ..raised }.next(&ScaleRule { hysteresis: 3, ..RULE }, true);
+        assert_eq!((waiting.exponent, waiting.refused), (6, 3));
     }
 }

@@ -118,3 +118,28 @@ fn a_scale_that_cannot_fall_further_names_the_parameter() {
     assert!(error.starts_with(expected), "{error}");
     assert!(error.contains("scenarios") && error.ends_with("; affects `1.weight`"), "{error}");
 }
+
+/// A scale that was set anew has nothing to answer for that happened at the floor.
+#[test]
+fn a_scale_set_above_its_floor_may_be_lowered_again() -> Result<()> {
+    let mut scaler = GradScaler::builder().init_scale(1.0).build(&cpu())?;
+    let (p, mut opt) = one_parameter(&[1]);
+    let mut overflow = |scaler: &mut GradScaler| {
+        let bad = Tensor::<F32>::full([1], f32::INFINITY, &cpu())?.raw;
+        let grads = gradient(scaler, &p, bad);
+        scaler.step(&mut opt, grads)?;
+        scaler.update()
+    };
+    let mut refused = 0;
+    while overflow(&mut scaler).is_ok() {
+        refused += 1;
+        assert!(refused < 100, "the floor is not reported");
+    }
+    scaler.update_to(1024.0)?;
+    assert_eq!(scaler.state()?.expect("enabled").refused, 0);
+    for exponent in (0..10).rev() {
+        overflow(&mut scaler)?;
+        assert_eq!(scaler.scale_value()?, (exponent as f32).exp2());
+    }
+    Ok(())
+}
