@@ -148,6 +148,18 @@ KERNEL(scale_of, ScaleOfArgs) {
     *a.inverse = power_of_two((int)-a.state[0]);
 }
 
+struct JoinFlagsArgs {
+    const u8* flags[FLAGS];
+    u8* joined;           // set, never cleared
+    int count;
+};
+
+// Flags that are more than a decision takes; runs as a single thread.
+KERNEL(join_flags, JoinFlagsArgs) {
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    for (int i = 0; i < a.count; ++i) *a.joined |= *a.flags[i];
+}
+
 // One decision per iteration; runs as a single thread.
 KERNEL(next_scale, NextScaleArgs) {
     if (blockIdx.x != 0 || threadIdx.x != 0) return;

@@ -134,6 +134,7 @@ args! {
     JoinPartsArgs { parts: u64, sums: u64, per: i64, }
     AnyNonFiniteArgs { sums: u64, flag: u64, which: [i32; CHOSEN], count: i32, }
     MagnitudeArgs { x: Operand, n: i64, bad: u64, largest: u64, }
+    JoinFlagsArgs { flags: [u64; FLAGS], joined: u64, count: i32, }
     NextScaleArgs {
         flags: [u64; FLAGS], state: u64, notice: u64, interval: i64, hysteresis: i64, growth: i32,
         backoff: i32, floor: i32, ceiling: i32, count: i32,

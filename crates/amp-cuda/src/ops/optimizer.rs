@@ -2,8 +2,9 @@
 
 use super::rule;
 use crate::args::{
-    AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinPartsArgs, MOVES,
-    MagnitudeArgs, MoveScheduleArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs, TENSORS, UpdateArgs,
+    AnyNonFiniteArgs, AverageArgs, CHOSEN, CountStepsArgs, FACTORS, FLAGS, Factors, Gradient, JoinFlagsArgs,
+    JoinPartsArgs, MOVES, MagnitudeArgs, MoveScheduleArgs, NextScaleArgs, Parameter, ScaleOfArgs, SquareSumsArgs,
+    TENSORS, UpdateArgs,
 };
 use crate::device::{Gpu, Memory, THREADS};
 use crate::error::foreign;
@@ -146,6 +147,25 @@ impl Gpu {
 
     fn flag(&self, flag: Option<&Buffer>) -> Result<u64> {
         flag.map_or(Ok(0), |f| self.typed(f, DType::U8, 1))
+    }
+
+    /// Addresses of at most as many flags as a launch takes.
+    fn flags(&self, flags: &[&Buffer]) -> Result<[u64; FLAGS]> {
+        let mut addresses = [0; FLAGS];
+        for (to, flag) in addresses.iter_mut().zip(flags) {
+            *to = self.flag(Some(flag))?;
+        }
+        Ok(addresses)
+    }
+
+    /// A flag that is set where one of any number of flags is.
+    fn joined(&self, flags: &[&Buffer]) -> Result<Buffer> {
+        let joined = self.zeros("next_scale", 1, DType::U8)?;
+        for chunk in flags.chunks(FLAGS) {
+            let args = JoinFlagsArgs { flags: self.flags(chunk)?, joined: joined.address(), count: chunk.len() as i32 };
+            self.launch(FAMILY, "join_flags", None, self.spread(1), args)?;
+        }
+        Ok(joined.into_buffer())
     }
 
     /// Moves one average or two towards what they follow, times a factor, and counts that at an address other than 0.
@@ -312,13 +332,9 @@ impl Optimize for Gpu {
 
     fn next_scale(&self, rule: &ScaleRule, flags: &[&Buffer], state: &mut Buffer) -> Result<()> {
         if flags.len() > FLAGS {
-            let message = format!("{} optimizers of one scaler, at most {FLAGS} are taken", flags.len());
-            return Err(Error::Backend { op: "next_scale", device: self.name().into(), message });
+            return self.next_scale(rule, &[&self.joined(flags)?], state);
         }
-        let mut addresses = [0; FLAGS];
-        for (to, flag) in addresses.iter_mut().zip(flags) {
-            *to = self.flag(Some(flag))?;
-        }
+        let addresses = self.flags(flags)?;
         let notice = self.notice(state);
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let args = NextScaleArgs {

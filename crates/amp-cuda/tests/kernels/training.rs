@@ -199,6 +199,44 @@ fn the_scale_moves_as_on_the_cpu() {
     }
 }
 
+/// A scale that was raised from the floor has room again; one at the floor has not.
+#[test]
+fn a_backoff_that_lowers_the_scale_ends_the_refusals() {
+    let rule = ScaleRule { growth: 1, backoff: -2, interval: 2, floor: 0, ceiling: 17, hysteresis: 2 };
+    check_same("refusals", &[], DType::F32, 0.0, &|b, _, _| {
+        let bad = b.upload(Storage::U8(vec![1].into()))?;
+        let states = [[6, 0, 3, 3], [6, 0, 0, 3], [0, 0, 3, 3]];
+        states
+            .iter()
+            .map(|numbers| {
+                let mut state = b.scale_state(*numbers)?;
+                b.next_scale(&rule, &[&bad], &mut state)?;
+                Ok(state)
+            })
+            .collect()
+    });
+}
+
+/// More flags than one launch takes, the last one set.
+#[test]
+fn the_scale_asks_any_number_of_flags() {
+    let rule = ScaleRule { growth: 1, backoff: -1, interval: 1, floor: 0, ceiling: 17, hysteresis: 1 };
+    check_same("flags", &[], DType::F32, 0.0, &|b, _, _| {
+        let (clean, bad) = (b.upload(Storage::U8(vec![0].into()))?, b.upload(Storage::U8(vec![1].into()))?);
+        let mut states = Vec::new();
+        for count in [64, 65, 128, 300] {
+            for last in [&clean, &bad] {
+                let mut flags = vec![&clean; count];
+                flags[count - 1] = last;
+                let mut state = b.scale_state([6, 0, 0, 0])?;
+                b.next_scale(&rule, &flags, &mut state)?;
+                states.push(state);
+            }
+        }
+        Ok(states)
+    });
+}
+
 #[test]
 fn averages_and_counters_move_unless_the_step_was_skipped() {
     for share in [0.0, 0.1, 0.5, 1.0] {
