@@ -5,8 +5,8 @@
 mod standin;
 
 use amp_core::nn::{BatchNorm2d, Embedding, Linear, Module};
-use amp_core::optim::{AdamW, Ema, Optimizer, Schedule, Step, StepLr};
-use amp_core::{Device, F16, F32, GradScaler, I64, Result, Tensor};
+use amp_core::optim::{AdamW, Ema, Optimizer, Schedule, Sgd, Step, StepLr};
+use amp_core::{Device, F16, F32, GradScaler, I64, Parameter, Result, Tensor};
 
 /// What would make the host wait, or bring anything to it.
 const WAITING: [&str; 3] = ["cuStreamSynchronize", "cuCtxSynchronize", "cuMemcpyDtoHAsync_v2"];
@@ -150,5 +150,33 @@ fn ten_thousand_steps_leak_nothing() -> Result<()> {
     let graphs = ["cuGraphDestroy", "cuGraphExecDestroy"].map(|call| standin.calls(call));
     let ended = if standin.counts() { 100 } else { 0 };
     assert_eq!((graphs, standin.calls("cuMemHostAlloc")), ([ended; 2], pinned));
+    Ok(())
+}
+
+/// Rates that a schedule has moved on the device are those that a group which is added finds, as on the host.
+#[test]
+fn a_group_that_comes_late_leaves_moved_rates_as_they_are() -> Result<()> {
+    let outcome = |device: &Device| -> Result<_> {
+        let new = || Parameter::new(&Tensor::<F32>::full([2], 8.0, device)?);
+        let (p, q) = (new()?, new()?);
+        let (mut scaler, mut schedule) = (GradScaler::new(device)?, StepLr::new(1, 0.5));
+        let mut step = |optimizer: &mut Sgd| -> Result<()> {
+            let loss = (p.tensor().sum_all()? + q.tensor().sum_all()?)?;
+            let grads = scaler.scale(&loss)?.backward()?;
+            let step = scaler.step(optimizer, grads)?;
+            scaler.update()?;
+            schedule.step(optimizer, &step)
+        };
+        let mut optimizer = Sgd::new([p.clone()], 1.0);
+        step(&mut optimizer)?;
+        let mut optimizer = optimizer.group([q.clone()]);
+        let rate = optimizer.learning_rate();
+        step(&mut optimizer)?;
+        Ok((rate, p.to_vec()?, q.to_vec()?))
+    };
+    let (_, _alone) = standin::open();
+    let on_gpu = outcome(&Device::cuda(0)?)?;
+    assert_eq!(on_gpu, outcome(&Device::cpu())?);
+    assert_eq!((on_gpu.0, on_gpu.1), (0.5, vec![6.5; 2]));
     Ok(())
 }

@@ -84,9 +84,11 @@ impl ParameterGroups {
         Self { lazy: true, ..self }
     }
 
-    /// Starts another group with the settings of the last one.
+    /// Starts another group with the present settings of the last one.
     pub(super) fn next(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
         let (lr, rule) = (self.last().initial_lr, self.last().rule);
+        // What is in the device's memory goes, as it has no room for another group.
+        self.recall();
         self.push(parameters, lr, rule);
     }
 
