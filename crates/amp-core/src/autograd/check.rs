@@ -80,7 +80,11 @@ impl<S: ScaleState> Gradients<S> {
 
     /// Sums of squares of the gradients at their true size, in one pass over them.
     fn square_sums(&self) -> Result<Option<Checked>> {
-        let ids = self.ids();
+        self.square_sums_of(self.ids())
+    }
+
+    /// As [`square_sums`](Self::square_sums), of some that are there.
+    pub(super) fn square_sums_of(&self, ids: Vec<u64>) -> Result<Option<Checked>> {
         let Some(first) = ids.first() else { return Ok(None) };
         let device = self.grads[first].device().clone();
         for id in &ids {

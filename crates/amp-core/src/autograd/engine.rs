@@ -24,6 +24,8 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Collected {
     /// Gradients of leaves, of nodes marked with `retain_grad` and of the walk's targets.
     pub(crate) grads: IdMap<RawTensor>,
+    /// Nodes among them that only `retain_grad` asked for.
+    pub(super) shown: IdSet,
     /// State changes of the forward pass, oldest first.
     pub(crate) pending: Vec<PendingUpdate>,
     /// Which rows are stored of the gradients that are sparse.
@@ -150,7 +152,13 @@ fn output_grad(node: &Node, walk: Walk<'_>, collected: &mut Collected) -> Result
         let sum = collected.grads.remove(&node.id).map_or(Ok(part.clone()), |other| add(&other, &part, node.dtype))?;
         collected.grads.insert(node.id, sum);
     }
-    Ok(if walk.shows(node) { collected.grads.get(&node.id).cloned() } else { collected.grads.remove(&node.id) })
+    if !walk.shows(node) {
+        return Ok(collected.grads.remove(&node.id));
+    }
+    if !walk.targets.is_some_and(|targets| targets.contains(&node.id)) {
+        collected.shown.insert(node.id);
+    }
+    Ok(collected.grads.get(&node.id).cloned())
 }
 
 impl Turn {

@@ -7,6 +7,7 @@ use super::pass::add;
 use super::peaks::Peaks;
 use super::rows::{Rows, Which};
 use super::scale_state::{IsUnscaled, ScaleState, ScaleTag, Unscaled};
+use super::shown::Shown;
 use crate::autograd::{IdMap, IdSet};
 use crate::backend::Buffer;
 use crate::locks::{lock, unlocked};
@@ -48,6 +49,8 @@ use std::sync::Mutex;
 #[must_use = "gradients change nothing until an optimizer steps with them"]
 pub struct Gradients<S = Unscaled> {
     pub(crate) grads: IdMap<RawTensor>,
+    /// Of intermediate results, to be seen only.
+    shown: Shown,
     /// Which rows of its table `[V, ..]` a sparse gradient holds: it is F32 `[K, ..]`, each row once.
     pub(crate) rows: IdMap<Which>,
     pending: Mutex<Vec<PendingUpdate>>,
@@ -67,10 +70,12 @@ pub struct Gradients<S = Unscaled> {
 
 impl<S: ScaleState> Gradients<S> {
     pub(crate) fn new(collected: Collected, scale: ScaleTag, inverse: Option<Buffer>) -> Self {
-        let Collected { grads, rows, pending, peaks, .. } = collected;
-        let (pending, factors) = (Mutex::new(pending), inverse.into_iter().collect());
+        let Collected { mut grads, shown, rows, pending, peaks, .. } = collected;
+        let (pending, factors) = (Mutex::new(pending), inverse.into_iter().collect::<Vec<_>>());
+        let shown = shown.into_iter().filter_map(|id| Some((id, grads.remove(&id)?))).collect();
         Self {
             grads,
+            shown: Shown::new(shown, factors.clone()),
             rows,
             pending,
             scale,
@@ -90,18 +95,18 @@ impl<S: ScaleState> Gradients<S> {
 
     /// Whether there is no gradient at all.
     pub fn is_empty(&self) -> bool {
-        self.grads.is_empty()
+        self.len() == 0
     }
 
-    /// Number of tensors with a gradient.
+    /// Number of tensors with a gradient, intermediate results that `retain_grad` shows among them.
     pub fn len(&self) -> usize {
-        self.grads.len()
+        self.grads.len() + self.shown.len()
     }
 
     /// The same gradients in state `T`; only a scaler may decide that.
     pub(crate) fn into_state<T>(self) -> Gradients<T> {
-        let Self { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, .. } = self;
-        Gradients { grads, rows, pending, scale, factors, peaks, checked, fresh, changed, state: PhantomData }
+        let Self { grads, shown, rows, pending, scale, factors, peaks, checked, fresh, changed, .. } = self;
+        Gradients { grads, shown, rows, pending, scale, factors, peaks, checked, fresh, changed, state: PhantomData }
     }
 
     /// Adds the gradients of another micro-batch, in F32 for parameters.
@@ -125,6 +130,7 @@ impl<S: ScaleState> Gradients<S> {
         if self.scale.scaler == 0 {
             self.scale = other.scale;
         }
+        self.shown.add(other.shown)?;
         for (id, grad) in other.grads {
             let (peak, which) = (other.peaks.0.remove(&id), other.rows.remove(&id));
             let sum = match self.grads.remove(&id) {
@@ -192,7 +198,7 @@ impl<S: ScaleState> Gradients<S> {
 
     /// The gradient of leaf `id` at its true size, if there is one.
     fn true_size(&self, id: u64) -> Result<Option<RawTensor>> {
-        let Some(grad) = self.whole(id)? else { return Ok(None) };
+        let Some(grad) = self.whole(id)? else { return self.shown.get(id) };
         self.factors.iter().try_fold(grad, |grad, factor| times(&grad, factor)).map(Some)
     }
 
@@ -220,7 +226,7 @@ impl<S: ScaleState> Gradients<S> {
 }
 
 /// `grad * factor`, in the precision of `grad`.
-fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
+pub(super) fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
     multiplied(grad, &RawTensor::new(grad.device(), factor.clone(), Dims::default()))
 }
 
@@ -265,6 +271,9 @@ impl<S: ScaleState> Gradients<S> {
             return Err(Error::argument("set", "of", "a parameter or a tracked tensor", "one that is not tracked"));
         };
         check_same("set", "the new gradient", of.grad_dims(), grad.dims())?;
+        if self.shown.contains(id) {
+            return self.shown.set(id, &grad.raw);
+        }
         let earlier = self.grads.get(&id).map(|grad| grad.logical);
         if earlier.is_some() {
             self.check()?;
@@ -287,6 +296,6 @@ impl<P: Element> Typed<P> for Tensor<P> {}
 
 impl<S: ScaleState> fmt::Debug for Gradients<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gradients({} tensors)", self.grads.len())
+        write!(f, "Gradients({} tensors)", self.len())
     }
 }

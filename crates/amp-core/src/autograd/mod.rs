@@ -22,6 +22,7 @@ mod peaks;
 mod rows;
 mod saved;
 mod scale_state;
+mod shown;
 mod watch;
 
 pub(crate) use check::{Checked, flat};

@@ -158,7 +158,8 @@ impl<P: Float> Tensor<P> {
         Self::from_raw(raw)
     }
 
-    /// Asks a backward pass to report the gradient of this intermediate result too (`torch.Tensor.retain_grad`).
+    /// Asks a backward pass to report the gradient of this intermediate result too (`torch.Tensor.retain_grad`). Norms, clipping
+    /// and the check for infinities do not count it.
     pub fn retain_grad(&self) {
         if let Some(Edge::Node(node)) = &self.raw.edge {
             node.retain.store(true, std::sync::atomic::Ordering::Relaxed);
