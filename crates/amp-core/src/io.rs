@@ -186,8 +186,9 @@ impl TensorFile {
 fn narrows(from: DType, to: DType) -> bool {
     let range = |dtype| match dtype {
         DType::F16 => 1,
-        DType::BF16 | DType::F32 => 2,
-        DType::F64 => 3,
+        DType::BF16 => 2,
+        DType::F32 => 3,
+        DType::F64 => 4,
         _ => 0,
     };
     range(to) > 0 && range(from) > range(to)

@@ -286,6 +286,13 @@ fn tensors_of_every_type_survive_a_file() -> Result<()> {
     assert_eq!(error, "load: tensor `far`: the file holds -1e300, which is more than F32 can hold");
     assert_eq!(file.get::<F16>("half")?.expect("inserted").to_vec()?[1].to_f32(), 65504.0);
     assert!(file.get::<F16>("more").is_err() && file.get::<BF16>("more").is_ok());
+    // The largest BF16, what rounds to it, and the first that does not.
+    file.insert("edge", &Tensor::<F32>::from_vec(vec![3.389_531_4e38, 3.395e38], [2], &d)?);
+    file.insert("beyond", &Tensor::<F32>::from_vec(vec![f32::INFINITY, -f32::MAX], [2], &d)?);
+    assert!(file.get::<BF16>("edge")?.expect("inserted").to_vec()?.iter().all(|v| v.is_finite()));
+    let error = file.get::<BF16>("beyond").unwrap_err().to_string();
+    assert_eq!(error, "load: tensor `beyond`: the file holds -3.4028234663852886e38, which is more than BF16 can hold");
+    assert!(file.get::<F32>("beyond").is_ok());
     std::fs::remove_file(path).ok();
     Ok(())
 }
