@@ -75,6 +75,12 @@ impl TensorFile {
         }
     }
 
+    /// Takes a tensor out: for tests of files that lack it.
+    #[cfg(test)]
+    pub(crate) fn remove(&mut self, name: &str) {
+        assert!(self.tensors.remove(name).is_some(), "there is no `{name}`");
+    }
+
     /// The names in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)

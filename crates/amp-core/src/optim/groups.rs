@@ -46,8 +46,9 @@ pub(crate) struct State {
     pub(crate) steps: Buffer,
 }
 
-/// What a file says about an optimizer: learning rates of the groups, and moments and steps of the parameters.
+/// What a file says about an optimizer: rules and learning rates of the groups, and moments and steps of the parameters.
 pub(crate) struct SavedGroups {
+    pub(crate) rules: Vec<UpdateRule>,
     pub(crate) rates: Vec<[f64; 2]>,
     pub(crate) states: IdMap<State>,
 }
@@ -86,9 +87,9 @@ impl ParameterGroups {
 
     /// Starts another group with the present settings of the last one.
     pub(super) fn next(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
-        let (lr, rule) = (self.last().initial_lr, self.last().rule);
         // What is in the device's memory goes, as it has no room for another group.
         self.recall();
+        let (lr, rule) = (self.last().initial_lr, self.last().rule);
         self.push(parameters, lr, rule);
     }
 
@@ -201,16 +202,20 @@ impl ParameterGroups {
         self.present().into_iter().map(|[now, _, initial]| [initial, now]).collect()
     }
 
-    /// What state the parameter's rule keeps.
-    pub(crate) fn moments_of(&self, p: &Parameter) -> &'static [&'static str] {
-        let group = self.groups.iter().find(|g| g.parameters.iter().any(|q| q.id() == p.id()));
-        group.map_or(&[], |g| g.rule.moments())
+    /// Rules of the groups; their learning rates are those of [`rates`](Self::rates).
+    pub(crate) fn rules(&self) -> Vec<UpdateRule> {
+        self.groups.iter().map(|g| g.rule).collect()
+    }
+
+    /// The number of the parameter's group.
+    pub(crate) fn group_of(&self, p: &Parameter) -> Option<usize> {
+        self.groups.iter().position(|g| g.parameters.iter().any(|q| q.id() == p.id()))
     }
 
     /// Continues from a saved state, which was checked before.
     pub(crate) fn restore(&mut self, saved: SavedGroups) {
-        for (group, [initial, now]) in self.groups.iter_mut().zip(saved.rates) {
-            group.initial_lr = initial;
+        for ((group, rule), [initial, now]) in self.groups.iter_mut().zip(saved.rules).zip(saved.rates) {
+            (group.rule, group.initial_lr) = (rule, initial);
             *lr_mut(&mut group.rule) = now;
         }
         self.state = saved.states;

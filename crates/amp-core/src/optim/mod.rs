@@ -38,6 +38,7 @@ pub use plateau::ReduceOnPlateau;
 pub use radam::RAdam;
 pub use ramps::{ConstantLr, LinearLr};
 pub use rmsprop::RmsProp;
+pub(crate) use rule::{Setting, validate, visit_settings};
 pub use schedule::{Chain, CosineLr, LambdaLr, LinearWarmup, MultiStepLr, OneCycle, PolynomialLr, Schedule, StepLr};
 pub use sgd::Sgd;
 #[doc(hidden)]

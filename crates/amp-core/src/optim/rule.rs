@@ -39,8 +39,48 @@ pub(super) fn weight_decay(rule: &UpdateRule) -> f64 {
     }
 }
 
+/// A setting, to be read or changed.
+pub(crate) enum Setting<'a> {
+    Number(&'a mut f64),
+    Switch(&'a mut bool),
+}
+
+/// Calls `visit` with every setting but the learning rate, by the name that files have for it.
+pub(crate) fn visit_settings(rule: &mut UpdateRule, visit: &mut dyn FnMut(&'static str, Setting<'_>)) {
+    macro_rules! visit {
+        ([$($number:ident),*] $([$($switch:ident),*])?) => {{
+            $(visit(stringify!($number), Setting::Number($number));)*
+            $($(visit(stringify!($switch), Setting::Switch($switch));)*)?
+        }};
+    }
+    // Without `..`: what a rule gets besides has to be visited too.
+    match rule {
+        UpdateRule::Sgd { lr: _, momentum, dampening, nesterov, weight_decay } => {
+            visit!([momentum, dampening, weight_decay][nesterov])
+        }
+        UpdateRule::Adam { lr: _, beta1, beta2, eps, weight_decay, decoupled, amsgrad } => {
+            visit!([beta1, beta2, eps, weight_decay][decoupled, amsgrad])
+        }
+        UpdateRule::RmsProp { lr: _, alpha, eps, momentum, centered, weight_decay } => {
+            visit!([alpha, eps, momentum, weight_decay][centered])
+        }
+        UpdateRule::Adagrad { lr: _, lr_decay, initial, eps, weight_decay } => {
+            visit!([lr_decay, initial, eps, weight_decay])
+        }
+        UpdateRule::Adadelta { lr: _, rho, eps, weight_decay } => visit!([rho, eps, weight_decay]),
+        UpdateRule::RAdam { lr: _, beta1, beta2, eps, weight_decay, decoupled } => {
+            visit!([beta1, beta2, eps, weight_decay][decoupled])
+        }
+        UpdateRule::NAdam { lr: _, beta1, beta2, eps, momentum_decay, weight_decay, decoupled } => {
+            visit!([beta1, beta2, eps, momentum_decay, weight_decay][decoupled])
+        }
+        UpdateRule::Adamax { lr: _, beta1, beta2, eps, weight_decay } => visit!([beta1, beta2, eps, weight_decay]),
+        UpdateRule::Lion { lr: _, beta1, beta2, weight_decay } => visit!([beta1, beta2, weight_decay]),
+    }
+}
+
 /// An error for settings that make no sense; the limits are PyTorch's.
-pub(super) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
+pub(crate) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
     let at_least_0 = |name, value: f64| match value >= 0.0 && value.is_finite() {
         true => Ok(()),
         false => Err(Error::argument(op, name, "finite and at least 0", value)),

@@ -1,15 +1,16 @@
 //! What stands in the file, and how it is checked.
 
+use super::optimizers::{read_optimizer, write_optimizer};
 use super::{Change, TrainState, assigning, landing};
 use crate::autograd::IdMap;
 use crate::backend::Buffer;
 use crate::io::TensorFile;
 use crate::nn::{Module, check_paths, stage};
-use crate::optim::{Ema, ParameterGroups, PlateauState, SavedGroups, State};
+use crate::optim::{Ema, ParameterGroups, PlateauState};
 use crate::param::Parameter;
 use crate::raw::RawTensor;
 use crate::{Error, RandomState, Result, ScalerState, random_state, set_random_state};
-use amp_cpu::{Dims, Storage};
+use amp_cpu::Storage;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -66,7 +67,7 @@ impl TrainState<'_> {
             changes.extend(staged.into_iter().map(landing));
         }
         for (o, optimizer) in self.optimizers.iter_mut().enumerate() {
-            changes.push(read_optimizer(&mut reader, o, groups(*optimizer)?, &names)?);
+            changes.extend(read_optimizer(&mut reader, o, groups(*optimizer)?, &names)?);
         }
         for (e, average) in self.averages.iter_mut().enumerate() {
             changes.extend(read_average(&mut reader, e, average, &names)?);
@@ -122,7 +123,7 @@ fn verify(file: &TensorFile) -> Result<()> {
     Ok(())
 }
 
-fn bad(reason: impl Into<String>) -> Error {
+pub(super) fn bad(reason: impl Into<String>) -> Error {
     Error::Format { op: "load", path: Path::new("").into(), reason: reason.into() }
 }
 
@@ -146,7 +147,7 @@ fn names(models: &[&dyn Module]) -> IdMap<String> {
 }
 
 /// The path of a parameter; for one that is in no model, its number in the optimizer or average.
-fn name_of(p: &Parameter, number: usize, names: &IdMap<String>) -> String {
+pub(super) fn name_of(p: &Parameter, number: usize, names: &IdMap<String>) -> String {
     names.get(&p.id()).cloned().unwrap_or_else(|| format!("parameter.{number}"))
 }
 
@@ -180,70 +181,14 @@ fn read_average<'c>(
     slots.map(change).collect()
 }
 
-fn write_optimizer(
-    file: &mut TensorFile,
-    number: usize,
-    groups: &mut ParameterGroups,
-    names: &IdMap<String>,
-) -> Result<()> {
-    file.set_metadata(format!("optimizer.{number}"), groups.kind());
-    let rates: Vec<f64> = groups.rates().into_iter().flatten().collect();
-    let shape = Dims::new(&[rates.len() / 2, 2]).expect("two dimensions");
-    let device = crate::Device::cpu();
-    let rates = device.backend().upload(Storage::from(rates))?;
-    file.insert_raw(format!("optimizer.{number}.learning_rates"), RawTensor::new(&device, rates, shape));
-    for (i, p) in groups.parameters().to_vec().iter().enumerate() {
-        let prefix = format!("optimizer.{number}.{}", name_of(p, i, names));
-        let Some(state) = groups.state().get(&p.id()) else { continue };
-        let steps = RawTensor::new(p.device(), state.steps.clone(), Dims::new(&[1]).expect("one dimension"));
-        file.insert_raw(format!("{prefix}.steps"), steps);
-        for (kind, moment) in state.kinds.iter().zip(&state.moments) {
-            let shape = *p.tensor().raw.shape();
-            file.insert_raw(format!("{prefix}.moment.{kind}"), RawTensor::new(p.device(), moment.clone(), shape));
-        }
-    }
-    Ok(())
-}
-
-fn read_optimizer<'c>(
-    reader: &mut Reader<'_>,
-    number: usize,
-    groups: &'c mut ParameterGroups,
-    names: &IdMap<String>,
-) -> Result<Change<'c>> {
-    let prefix = format!("optimizer.{number}");
-    let kind = reader.text(&prefix)?.to_owned();
-    if kind != groups.kind() {
-        return Err(bad(format!("`{prefix}` was saved by {kind}, not by {}", groups.kind())));
-    }
-    let rates = reader.rates(&format!("{prefix}.learning_rates"), groups.rates().len())?;
-    let mut states = IdMap::default();
-    for (i, p) in groups.parameters().iter().enumerate() {
-        let prefix = format!("{prefix}.{}", name_of(p, i, names));
-        // A parameter that never had a gradient has no state.
-        if reader.file.raw(&format!("{prefix}.steps")).is_none() {
-            continue;
-        }
-        let steps = reader.steps(&format!("{prefix}.steps"), p)?;
-        let kinds = groups.moments_of(p);
-        let moments =
-            kinds.iter().map(|kind| reader.moment(&format!("{prefix}.moment.{kind}"), p)).collect::<Result<_>>()?;
-        states.insert(p.id(), State { kinds, moments, steps });
-    }
-    Ok(Box::new(move || {
-        groups.restore(SavedGroups { rates, states });
-        Ok(())
-    }))
-}
-
 /// A file, and the names that were read from it so far.
-struct Reader<'f> {
-    file: &'f TensorFile,
+pub(super) struct Reader<'f> {
+    pub(super) file: &'f TensorFile,
     used: HashSet<String>,
 }
 
 impl<'f> Reader<'f> {
-    fn text(&mut self, key: &str) -> Result<&'f str> {
+    pub(super) fn text(&mut self, key: &str) -> Result<&'f str> {
         self.used.insert(key.to_owned());
         self.file.metadata(key).ok_or_else(|| bad(format!("it says nothing about `{key}`")))
     }
@@ -284,7 +229,7 @@ impl<'f> Reader<'f> {
     }
 
     /// An F32 tensor of the shape and on the device of `p`, in memory of its own.
-    fn tensor(&mut self, name: &str, p: &Parameter) -> Result<RawTensor> {
+    pub(super) fn tensor(&mut self, name: &str, p: &Parameter) -> Result<RawTensor> {
         let raw = self.raw(name)?;
         let wanted = *p.tensor().raw.shape();
         let (found, dtype) = (*raw.shape(), raw.logical);
@@ -297,11 +242,11 @@ impl<'f> Reader<'f> {
         Ok(RawTensor::new(p.device(), buffer, wanted))
     }
 
-    fn moment(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
+    pub(super) fn moment(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
         Ok(self.tensor(name, p)?.value.buffer.clone())
     }
 
-    fn steps(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
+    pub(super) fn steps(&mut self, name: &str, p: &Parameter) -> Result<Buffer> {
         match self.raw(name)?.to_storage()? {
             Storage::I64(steps) if steps.len() == 1 && steps[0] >= 0 => {
                 p.device().backend().upload(Storage::I64(steps))
@@ -313,7 +258,7 @@ impl<'f> Reader<'f> {
         }
     }
 
-    fn rates(&mut self, name: &str, groups: usize) -> Result<Vec<[f64; 2]>> {
+    pub(super) fn rates(&mut self, name: &str, groups: usize) -> Result<Vec<[f64; 2]>> {
         match self.raw(name)?.to_storage()? {
             Storage::F64(rates) if rates.len() == 2 * groups => {
                 Ok(rates.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())

@@ -3,7 +3,10 @@
 mod file;
 #[cfg(test)]
 mod hostile;
+mod optimizers;
 mod penalty;
+#[cfg(test)]
+mod resumed;
 #[cfg(test)]
 mod tests;
 
@@ -118,7 +121,9 @@ impl<'a> TrainState<'a> {
         self.write()?.save(path)
     }
 
-    /// Restores everything, so that training continues from where the file was saved.
+    /// Restores everything, so that training continues from where the file was saved. As in PyTorch, settings of optimizers are
+    /// restored too (momentum, betas, weight decay and so on; files of older versions hold none but the learning rates): to go on
+    /// with others, set them afterwards.
     ///
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the file cannot be read, [`Error::Format`](crate::Error::Format) when it is
