@@ -13,10 +13,19 @@ pub(crate) struct Checks(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Twin of `BadIndex` in `index.cu`: check, index, found; made with the first check.
+    /// Twin of `BadIndex` in `index.cu`: check, index, found; made with the first check or recording.
     bad: Option<Memory>,
     made: i64,
     pending: VecDeque<Pending>,
+}
+
+impl State {
+    fn ready(&mut self, gpu: &Gpu, op: &'static str) -> Result<()> {
+        if self.bad.is_none() {
+            self.bad = Some(gpu.zeros(op, 3, DType::I64)?);
+        }
+        Ok(())
+    }
 }
 
 /// Number, operation and size of a check.
@@ -36,9 +45,7 @@ impl Checks {
         launch: impl FnOnce(u64, i64) -> Result<()>,
     ) -> Result<()> {
         let mut state = self.state();
-        if state.bad.is_none() {
-            state.bad = Some(gpu.zeros(op, 3, DType::I64)?);
-        }
+        state.ready(gpu, op)?;
         state.made += 1;
         let made = state.made;
         launch(state.bad.as_ref().map_or(0, Memory::address), made)?;
@@ -47,6 +54,12 @@ impl Checks {
             state.pending.pop_front();
         }
         Ok(())
+    }
+
+    /// Makes what checks report to, unless it is there: memory of a graph, if a captured step had the first check, would be kept
+    /// for good.
+    pub fn ready(&self, gpu: &Gpu, op: &'static str) -> Result<()> {
+        self.state().ready(gpu, op)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

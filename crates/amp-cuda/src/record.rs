@@ -214,6 +214,7 @@ impl Gpu {
         }
         // Opened by a recorded step they would want memory of the recorded stream, which gives none.
         let _ = (self.products()?, self.convolutions()?);
+        self.checks.ready(self, OP)?;
         let base = self.memory(OP, 2, DType::I64)?;
         let arena = Arc::new(Arena::new(self.shared_stream(), recorder).map_err(failed)?);
         let (thread, first_check) = (thread::current().id(), self.checks.made() + 1);

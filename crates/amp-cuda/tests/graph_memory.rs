@@ -5,13 +5,15 @@ mod standin;
 
 use amp_core::backend::ScaleRule;
 use amp_core::cuda::{Graph, Input};
-use amp_core::{Device, F32, Result, Tensor};
+use amp_core::{Device, F32, I64, Result, Tensor};
 
 #[test]
 fn results_of_one_graph_stay_for_another_that_reads_them() -> Result<()> {
     let (standin, _alone) = standin::open();
     let device = Device::cuda(0)?;
     let x = Tensor::<F32>::full([300], 2.0, &device)?;
+    // What a device keeps for all graphs comes with the first.
+    Graph::capture(&device, || Ok(()))?;
     let before = standin.bytes();
     let first = Graph::capture(&device, || &x + &x)?;
     let fake = first.replay()?;
@@ -32,6 +34,8 @@ fn results_of_one_graph_stay_for_another_that_reads_them() -> Result<()> {
 fn what_other_threads_use_meanwhile_is_not_kept() -> Result<()> {
     let (standin, _alone) = standin::open();
     let device = Device::cuda(0)?;
+    // What a device keeps for all graphs comes with the first.
+    Graph::capture(&device, || Ok(()))?;
     let before = standin.bytes();
     let others = Input::new(&Tensor::<F32>::ones([1 << 20], &device)?)?;
     let graph = Graph::capture(&device, || {
@@ -67,5 +71,23 @@ fn the_number_that_a_replay_shows_the_host_is_no_others() -> Result<()> {
     drop(graph);
     let last = gpu.scale_state([10, 0, 0, 6])?;
     assert_eq!(gpu.refused(&last)?, 6, "the number goes with the graph");
+    Ok(())
+}
+
+/// What a device keeps for all checks of indices belongs to no graph, even if a graph has the first of them.
+#[test]
+fn the_first_check_of_an_index_may_be_captured() -> Result<()> {
+    let (standin, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let table = Tensor::<F32>::from_vec((0..8).map(|i| i as f32).collect(), [4, 2], &device)?;
+    let index = Input::new(&Tensor::<I64>::from_vec(vec![3, 0], [2], &device)?)?;
+    let graph = Graph::capture(&device, || table.index_select(0, &index.tensor()))?;
+    assert_eq!(graph.replay()?.to_vec()?, [6.0, 7.0, 0.0, 1.0]);
+    let before = standin.bytes();
+    drop(graph);
+    assert!(before - standin.bytes() >= 1 << 20 || !standin.counts(), "the chunk of the graph is given back");
+    index.set(&Tensor::from_vec(vec![4, 0], [2], &device)?)?;
+    let error = table.index_select(0, &index.tensor())?.to_vec().expect_err("the table has four rows").to_string();
+    assert!(error.contains("index 4 is out of range for size 4"), "{error}");
     Ok(())
 }

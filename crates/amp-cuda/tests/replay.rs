@@ -254,6 +254,8 @@ fn memory_stays_with_the_graph_and_goes_with_it() -> Result<()> {
     let (standin, _alone) = standin::open();
     let device = Device::cuda(0)?;
     let weight = Tensor::<F32>::full([40, 50], 2.0, &device)?;
+    // What a device keeps for all graphs comes with the first.
+    Graph::capture(&device, || Ok(()))?;
     let before = standin.bytes();
     let x = Input::new(&Tensor::<F32>::ones([30, 40], &device)?)?;
     let own = Tensor::<F32>::full([50], 1.0, &device)?;
@@ -343,6 +345,8 @@ fn graphs_may_go_while_another_is_captured() -> Result<()> {
     let (standin, _alone) = standin::open();
     let device = Device::cuda(0)?;
     let x = Input::new(&Tensor::<F32>::ones([3], &device)?)?;
+    // What a device keeps for all graphs comes with the first.
+    Graph::capture(&device, || Ok(()))?;
     let before = standin.bytes();
     let double = || &x.tensor() + &x.tensor();
     let mut old = Some((Graph::capture(&device, double)?, Graph::capture(&device, double)?.replay()?));
