@@ -98,7 +98,7 @@ template <class C, int ROWS, int WIDTH> struct Forward {
                 p[row][c] = s;
             }
             largest = row_reduce<LANES>(Larger{}, largest);
-            C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), sum = 0;
+            C shift = finite_shift(largest), kept = exp_of(most - shift), sum = 0;
             for (int c = lane; c < ROWS; c += LANES) sum += p[row][c] = exp_of(p[row][c] - shift);
             total = total * kept + row_reduce<LANES>(Add{}, sum);
             most = largest;
@@ -122,8 +122,7 @@ template <class C, int ROWS, int WIDTH> struct Forward {
             C y = total == 0 ? (C)0 : acc[j] / total;
             if (d < a.value_width) store_as(a.out, a.dtype, result_row(a, head, query) * a.value_width + d, y);
         }
-        C shift = most == Limits<C>::least() ? (C)0 : most;
-        if (lane == 0) ((C*)a.lse)[head * a.queries + query] = log_of(total) + shift;
+        if (lane == 0) ((C*)a.lse)[head * a.queries + query] = log_of(total) + finite_shift(most);
     }
 };
 
@@ -150,7 +149,7 @@ __device__ inline void pair_gradient(const AttentionArgs& a, i64 head, i64 query
     p = ds = 0;
     if (!attends(a, head, query, key)) return;
     i64 i = head * a.queries + query;
-    p = exp_of(dot<C, WIDTH>(q, k) * (C)a.scale - ((const C*)a.lse)[i]);
+    p = exp_of(dot<C, WIDTH>(q, k) * (C)a.scale - finite_shift(((const C*)a.lse)[i]));
     ds = p * (dot<C, WIDTH>(g, v) - ((const C*)a.delta)[i]) * (C)a.scale;
 }
 
@@ -295,7 +294,7 @@ template <class C> struct AnyForward {
             bool counts = key < end && attends(a, head, query, key);
             C s = counts ? long_dot<C>(a.q, row, a.k, first + threadIdx.x, a.width) * (C)a.scale : Limits<C>::least();
             C largest = block_reduce(Larger{}, s > most ? s : most, shared);
-            C shift = largest == Limits<C>::least() ? (C)0 : largest, kept = exp_of(most - shift), p = exp_of(s - shift);
+            C shift = finite_shift(largest), kept = exp_of(most - shift), p = exp_of(s - shift);
             weights[threadIdx.x] = p;
             total = total * kept + block_reduce(Add{}, p, shared);
             most = largest;
@@ -305,8 +304,7 @@ template <class C> struct AnyForward {
         for (i64 d = threadIdx.x; d < a.value_width; d += blockDim.x) {
             store_as(a.out, a.dtype, result_row(a, head, query) * a.value_width + d, total == 0 ? (C)0 : sums[d] / total);
         }
-        C shift = most == Limits<C>::least() ? (C)0 : most;
-        if (threadIdx.x == 0) ((C*)a.lse)[row] = log_of(total) + shift;
+        if (threadIdx.x == 0) ((C*)a.lse)[row] = log_of(total) + finite_shift(most);
     }
 };
 
@@ -318,7 +316,7 @@ template <class C> struct AnyGradient {
         C p = 0, ds = 0;
         if (attends(a, head, query, key)) {
             i64 i = head * a.queries + query, j = head * a.keys + key;
-            p = exp_of(long_dot<C>(a.q, i, a.k, j, a.width) * (C)a.scale - ((const C*)a.lse)[i]);
+            p = exp_of(long_dot<C>(a.q, i, a.k, j, a.width) * (C)a.scale - finite_shift(((const C*)a.lse)[i]));
             ds = p * (long_dot<C>(a.grad, i, a.v, j, a.value_width) - ((const C*)a.delta)[i]) * (C)a.scale;
         }
         weights[threadIdx.x] = p;

@@ -41,9 +41,6 @@ template <int T, int W> struct Flash {
         }
     }
 
-    // What weights are relative to; rows without any score have none.
-    static __device__ inline float finite_shift(float most) { return most == -INFINITY ? 0 : most; }
-
     // Makes sums relative to the largest score where it has grown.
     static __device__ inline void follow(const float (&largest)[M][2], float (&y)[M][W / 8][4], float (&most)[M][2],
                                          float (&total)[M][2]) {

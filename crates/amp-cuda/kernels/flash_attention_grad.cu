@@ -27,7 +27,7 @@ template <int T, int W> struct FlashGradientOfQueries {
             delta[i / 2][i % 2] = sum = row_join(Add{}, sum);
             const int row = query0 + lane / 4 + i * 8;
             const i64 at = place.group * a.queries + row;
-            lse[i / 2][i % 2] = row < a.queries ? a.lse[at] * (float)LOG2_E : 0;
+            lse[i / 2][i % 2] = row < a.queries ? finite_shift(a.lse[at]) * (float)LOG2_E : 0;
             if (lane % 4 == 0 && row < a.queries) a.delta[at] = sum;
         }
     }
@@ -114,7 +114,7 @@ template <int T, int W> struct FlashGradientOfKeys {
 #pragma unroll
         for (int n = 0; n < STEP / 4; ++n) {
             const int column = at + n / 2 * 8 + lane % 4 * 2 + n % 2;
-            const float l = lse[column] * (float)LOG2_E, d = delta[column];
+            const float l = finite_shift(lse[column]) * (float)LOG2_E, d = delta[column];
 #pragma unroll
             for (int i = 0; i < 2 * M; ++i) {
                 pair_gradient(value(s, i, n), value(dp, i, n), scale, l, d);

@@ -5,6 +5,7 @@
 #[path = "../standin/mod.rs"]
 mod standin;
 
+mod attention;
 mod case;
 mod convolve;
 mod elementwise;
