@@ -58,7 +58,9 @@ __device__ inline void load_rows(Tile<N, W>& tile, int at, const Heads& x, const
     if (x.packed) {
 #pragma unroll
         for (int r = 0; r < K; r += STEP, from += STEP * x.row) {
-            copy_later(&tile.value[at + first + r][d], from, first + r < inside && left > 0);
+            // Of a single row the next ones need not be aligned: outside, an address that is.
+            const bool counts = first + r < inside && left > 0;
+            copy_later(&tile.value[at + first + r][d], counts ? from : (const u16*)x.data, counts);
         }
     } else {
 #pragma unroll 1

@@ -93,7 +93,7 @@ __device__ inline void copy_later(u16* to, const u16* from, bool inside) {
     TENSOR_CORES("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  : : "r"(shared_address(to)), "l"(from), "r"(inside ? 16 : 0) : "memory");
 #else
-    emulation::copy_later(to, inside ? from : nullptr, 16);
+    emulation::copy_later(to, from, 16, inside);
 #endif
 }
 
@@ -103,7 +103,7 @@ __device__ inline void copy_later(float* to, const float* from, bool inside) {
     TENSOR_CORES("cp.async.ca.shared.global [%0], [%1], 4, %2;"
                  : : "r"(shared_address(to)), "l"(from), "r"(inside ? 4 : 0) : "memory");
 #else
-    emulation::copy_later(to, inside ? from : nullptr, 4);
+    emulation::copy_later(to, from, 4, inside);
 #endif
 }
 

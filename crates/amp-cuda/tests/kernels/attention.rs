@@ -128,6 +128,14 @@ fn queries_whose_scores_are_all_minus_infinity_have_gradients_of_zero() {
     }
 }
 
+/// Where there is one row, how far the next would be says nothing about how it can be read.
+#[test]
+fn flash_attention_of_single_rows_reads_nothing_beside_them() {
+    let single = |seed| Input::strided(&[1, 1, 1, 64], &[64, 64, 67, 1], 0, DType::F16, seed);
+    let inputs = [single(1), single(2), single(3), Input::noise(&[1, 1, 1, 64], DType::F16, 1.0, 4)];
+    attended("flash attention of single rows", inputs, DType::F16, 600.0 + 8.0 * 2f64.powi(-11) / 6e-8);
+}
+
 #[test]
 fn flash_attention_of_one_projection_has_its_gradients_in_one_buffer() {
     let [b, h, t, d] = [2, 2, 37, 16];

@@ -103,10 +103,11 @@ u64 peek(unsigned lane) { return fibers[current / 32 * 32 + lane].slot; }
 void aligned(const void* at) {
     if ((uintptr_t)at % 16) __builtin_trap();
 }
-void copy_later(void* to, const void* from, size_t bytes) {
+void copy_later(void* to, const void* from, size_t bytes, bool inside) {
+    // Also where nothing is read: no document says that such an address need not be aligned.
     if (((uintptr_t)to | (uintptr_t)from) % bytes) __builtin_trap();
     memset(to, 0xff, bytes);
-    fibers[current].copies.push_back({to, from, bytes});
+    fibers[current].copies.push_back({to, inside ? from : nullptr, bytes});
 }
 void finish_copies() {
     for (auto& copy : fibers[current].copies) {

@@ -61,7 +61,7 @@ void aligned(const void* at);
 
 // 4 or 16 bytes, zeros for null, that arrive in shared memory when their thread waits for them, no sooner; until then NaN
 // is there.
-void copy_later(void* to, const void* from, size_t bytes);
+void copy_later(void* to, const void* from, size_t bytes, bool inside);
 void finish_copies();
 
 template <class T> T exchange(T v, unsigned lane) {
