@@ -186,7 +186,12 @@ impl<P: Element> Input<P> {
     pub fn set(&self, tensor: &Tensor<P>) -> Result<()> {
         let own = &self.tensor.raw;
         check_same("set", "the new value", own.shape(), tensor.dims())?;
-        let from = tensor.raw.to_device(own.device())?;
+        let mut from = tensor.raw.to_device(own.device())?;
+        // A view of this place would be read while it is written, and by each of the copies anew.
+        if own.value.copies().any(|buffer| from.value.copies().any(|source| source.ptr_eq(buffer))) {
+            let copy = own.backend().copy(from.operand()?, P::DTYPE)?;
+            from = RawTensor::new(own.device(), copy, *own.shape());
+        }
         own.value.copies().try_for_each(|buffer| own.backend().overwrite(from.operand()?, buffer))
     }
 }

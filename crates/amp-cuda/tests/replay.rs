@@ -381,3 +381,16 @@ fn data_of_the_host_and_bad_indices_are_seen_by_every_replay() -> Result<()> {
     assert_eq!(graph.replay()?.to_vec()?, expected);
     Ok(())
 }
+
+#[test]
+fn a_place_takes_its_own_elements_in_another_order() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let device = Device::cuda(0)?;
+    let x = Input::new(&Tensor::<F32>::from_vec((0..1200).map(|i| i as f32).collect(), [20, 60], &device)?)?;
+    let own = |x: &Input<F32>| x.tensor().reshape([60, 20])?.t();
+    let (wide, narrow) = (own(&x)?.to_vec()?, (own(&x)?.to::<F16>()? * 1.0)?.to_vec()?);
+    x.set(&own(&x)?)?;
+    assert_eq!(x.tensor().to_vec()?, wide);
+    assert_eq!((x.tensor().to::<F16>()? * 1.0)?.to_vec()?, narrow, "of the copy in 16 bits, too");
+    Ok(())
+}

@@ -24,7 +24,7 @@ pub trait Memory {
     fn copy(&self, x: Operand<'_>, out: DType) -> Result<Buffer>;
 
     /// Overwrites a whole buffer with an operand, converted to its type, for everybody who holds it: the inputs that a recorded
-    /// step reads.
+    /// step reads. The operand lies in other memory.
     fn overwrite(&self, x: Operand<'_>, into: &Buffer) -> Result<()> {
         let _ = into;
         Err(crate::Error::Unsupported { op: "set", device: "this device".into(), dtype: x.logical })
