@@ -129,6 +129,8 @@ impl Modules {
             return Ok(function.clone());
         }
         let module = self.module(context, family)?;
+        // A module that another thread has loaded says nothing of this one's context.
+        context.bind_to_thread().map_err(|e| error::text(&e))?;
         let name = format!("{stem}{}", compute.map_or("", Compute::suffix));
         let function = launch::function(&module, &name, bytes, self.version)?;
         functions.insert((stem, compute), function.clone());

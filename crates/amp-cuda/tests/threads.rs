@@ -3,7 +3,7 @@
 #[path = "standin/mod.rs"]
 mod standin;
 
-use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, Scan, Storage};
+use amp_core::backend::{Backend, Conv2d, DType, Layout, Operand, ScaleRule, Scan, Storage};
 use amp_core::cuda::{Graph, Input};
 use amp_core::optim::{Optimizer, Sgd};
 use amp_core::{Device, Dims, Error, F32, F64, I64, Parameter, Result, Tensor, manual_seed};
@@ -295,5 +295,20 @@ fn what_other_threads_draw_during_a_capture_is_not_drawn_again() -> Result<()> {
     }
     let twice = |i: usize| drawn[..i].contains(&drawn[i]);
     assert!(!(0..drawn.len()).any(twice), "{drawn:?}");
+    Ok(())
+}
+
+/// A thread that has done nothing yet launches a kernel that nobody has asked for.
+#[test]
+fn a_new_threads_first_call_may_look_up_a_kernel() -> Result<()> {
+    let (_, _alone) = standin::open();
+    let gpu = standin::gpu();
+    let rule = ScaleRule { growth: 1, backoff: -1, interval: 1, floor: 0, ceiling: 20, hysteresis: 1 };
+    let mut state = gpu.scale_state([3, 0, 0, 0])?;
+    // Loads the file of kernels, on this thread.
+    gpu.scale_of(&state)?;
+    let next = |state: &mut _| gpu.next_scale(&rule, &[], state);
+    std::thread::scope(|scope| scope.spawn(|| next(&mut state)).join().expect("no panic"))?;
+    assert_eq!(gpu.download(&state)?, Storage::I64(vec![4, 0, 0, 0].into()));
     Ok(())
 }

@@ -78,8 +78,15 @@ impl Dnn {
         Ok(opened)
     }
 
+    /// Makes the GPU's context that of the calling thread.
+    fn bind(&self) -> Result<(), CudnnError> {
+        let unbound = |_| CudnnError(sys::cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED);
+        self.stream.context().bind_to_thread().map_err(unbound)
+    }
+
     /// Descriptions and algorithm of a convolution: one that sums like a matrix product, always in the same order.
     pub fn plan(&self, of: &Convolved) -> Result<ConvPlan, CudnnError> {
+        self.bind()?;
         let mut plan = ConvPlan::new(of)?;
         plan.describe(of)?;
         let (x, y, w, c) = (plan.image, plan.result, plan.kernel, plan.convolution);
@@ -111,9 +118,7 @@ impl Dnn {
 
     /// Runs a convolution in stream order; with `accumulate` the result is added to what the memory holds.
     pub fn run(&self, plan: &ConvPlan, at: &Tensors, accumulate: bool) -> Result<(), CudnnError> {
-        if self.stream.context().bind_to_thread().is_err() {
-            return Err(CudnnError(sys::cudnnStatus_t::CUDNN_STATUS_NOT_INITIALIZED));
-        }
+        self.bind()?;
         let (one, zero) = (Scalar::new(1.0), Scalar::new(0.0));
         let (one, zero) = (one.pointer(plan.wide), zero.pointer(plan.wide));
         let beta = if accumulate { one } else { zero };

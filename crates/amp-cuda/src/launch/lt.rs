@@ -58,8 +58,15 @@ impl Lt {
         Ok(Self { handle, workspace, stream: stream.clone() })
     }
 
+    /// Makes the GPU's context that of the calling thread.
+    fn bind(&self) -> Result<(), CublasError> {
+        let unbound = |_| CublasError(lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED);
+        self.stream.context().bind_to_thread().map_err(unbound)
+    }
+
     /// Descriptions and algorithm of a product, which depends on how its operands are aligned.
     pub fn plan(&self, of: &Product, at: &Addresses) -> Result<Plan, CublasError> {
+        self.bind()?;
         let [input, output] = of.types.map(element);
         let wide = of.types[0] == DType::F64;
         // Never TF32: products of F32 keep all their bits.
@@ -120,9 +127,7 @@ impl Lt {
 
     /// Runs a product in stream order; with `accumulate` the result is added to what the memory holds.
     pub fn multiply(&self, plan: &mut Plan, at: Addresses, accumulate: bool) -> Result<(), CublasError> {
-        if self.stream.context().bind_to_thread().is_err() {
-            return Err(CublasError(lt_sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED));
-        }
+        self.bind()?;
         plan.point(&at)?;
         let beta = if accumulate { 1.0f64 } else { 0.0 };
         let (alpha, wide, narrow) = (1.0f64, beta, beta as f32);

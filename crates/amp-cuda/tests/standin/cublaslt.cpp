@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef int Status;
-enum { OK = 0, NO_MEMORY = 3, INVALID = 7, UNSUPPORTED = 15 };
+enum { OK = 0, NOT_INITIALIZED = 1, NO_MEMORY = 3, INVALID = 7, UNSUPPORTED = 15 };
 enum { R32 = 0, R64 = 1, R16 = 2, RB16 = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70 };
 // How sums of split terms may be joined: in the type of the sums, or in all ways, rounded and by atomics among them.
@@ -17,6 +17,7 @@ enum { EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, EPILOGUE_BGRADB = 512,
 
 extern "C" {
 int standin_within(uintptr_t at, size_t bytes);
+int standin_bound();
 void standin_count(const char* name);
 int standin_relu_mode();
 int standin_refuses();
@@ -169,6 +170,7 @@ Status cublasLtMatmulAlgoGetHeuristic(void*, Desc* d, Matrix* a, Matrix* b, Matr
                                       Heuristic* found, int* count) {
     standin_count("cublasLtMatmulAlgoGetHeuristic");
     *count = 0;
+    if (!standin_bound()) return NOT_INITIALIZED;
     if (standin_wants_memory()) return NO_MEMORY;
     if (!fits(*d, *a, *b, *out) || c != out) return INVALID;
     if (!supported(*d, *a, *b, *out)) return UNSUPPORTED;

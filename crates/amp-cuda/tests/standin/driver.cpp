@@ -22,7 +22,7 @@
 typedef int Result;
 typedef void* Handle;
 typedef uintptr_t Pointer;
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, UNSUPPORTED = 900, INVALIDATED = 901 };
 
 // Memory that was given out; its number tells it from what lay there before.
 struct Allocation { size_t bytes; u64 number; };
@@ -146,8 +146,12 @@ Result cuDeviceGetAttribute(int* v, int attribute, int) {
 }
 Result cuDevicePrimaryCtxRetain(Handle* c, int) { *c = (Handle)1; return SUCCESS; }
 Result cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
-Result cuCtxSetCurrent(Handle) { return SUCCESS; }
-Result cuCtxGetCurrent(Handle* c) { *c = (Handle)1; return SUCCESS; }
+// A thread has none before it is given one.
+static thread_local Handle context;
+#define BOUND if (!context) return INVALID_CONTEXT;
+Result cuCtxSetCurrent(Handle c) { context = c; return SUCCESS; }
+Result cuCtxGetCurrent(Handle* c) { *c = context; return SUCCESS; }
+int standin_bound() { return context != nullptr; }
 Result cuCtxSynchronize() { COUNT; LIVE(captured ? captured : (Handle)1) return SUCCESS; }
 Result cuGetErrorName(Result r, const char** s) {
     *s = r == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : r == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR";
@@ -284,6 +288,7 @@ Result cuMemPoolSetAttribute(Handle, int, void*) { return SUCCESS; }
 // ---- kernels
 Result cuModuleLoadData(Handle* m, const void* image) {
     COUNT;
+    BOUND
     *m = (Handle)5;
     if (!image) return INVALID_VALUE;
     // Machine code is read up to the driver's own major version.
@@ -294,8 +299,9 @@ Result cuModuleLoadData(Handle* m, const void* image) {
 }
 Result cuModuleLoad(Handle* m, const char*) { *m = (Handle)5; return SUCCESS; }
 Result cuModuleUnload(Handle) { return SUCCESS; }
-Result cuModuleGetFunction(Handle* f, Handle, const char* name) { *f = emulation::find(name); return *f ? SUCCESS : NOT_FOUND; }
+Result cuModuleGetFunction(Handle* f, Handle, const char* name) { BOUND *f = emulation::find(name); return *f ? SUCCESS : NOT_FOUND; }
 Result cuFuncGetParamInfo(Handle f, size_t i, size_t* offset, size_t* size) {
+    BOUND
     if (i != 0) return INVALID_VALUE;
     *offset = 0;
     *size = ((emulation::Kernel*)f)->args;
