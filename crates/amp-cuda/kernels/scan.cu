@@ -19,12 +19,12 @@ template <> struct Wide<float> { typedef double Type; };
 
 template <class C> __device__ inline C join(int op, C a, C b) { return op == SCAN_SUM ? plus(a, b) : times(a, b); }
 
-// One line per block, THREADS elements at a time; `carry` is the fold of all tiles before.
+// One line per block, THREADS elements at a time; `carry` is the fold of all tiles before: as in PyTorch, sums begin with 0,
+// which makes 0 of a -0.
 template <class C> __device__ void scan(const ScanArgs& a, typename Wide<C>::Type* shared) {
     i64 line = blockIdx.x, outer = divide(line, a.inner), base = outer * a.len * a.inner + (line - outer * a.inner);
     typedef typename Wide<C>::Type W;
-    W carry = 0;
-    bool fresh = true;  // nothing carried yet, so that -0 and NaN of the first tile stay what they are
+    W carry = a.op == SCAN_SUM ? 0 : 1;
     for (i64 tile = 0; tile < a.len; tile += blockDim.x) {
         i64 k = tile + threadIdx.x, count = a.len - tile < blockDim.x ? a.len - tile : blockDim.x;
         i64 i = base + (a.reverse ? a.len - 1 - k : k) * a.inner;
@@ -35,13 +35,11 @@ template <class C> __device__ void scan(const ScanArgs& a, typename Wide<C>::Typ
             if (threadIdx.x >= step) v = join(a.op, shared[threadIdx.x - step], v);
             __syncthreads();
         }
-        W folded = fresh ? v : join(a.op, carry, v);
+        W folded = join(a.op, carry, v);
         if (k < a.len) store_as(a.y, a.out, i, (C)folded);
         shared[threadIdx.x] = v;
         __syncthreads();
-        W last = shared[count - 1];
-        carry = fresh ? last : join(a.op, carry, last);
-        fresh = false;
+        carry = join(a.op, carry, shared[count - 1]);
         __syncthreads();
     }
 }

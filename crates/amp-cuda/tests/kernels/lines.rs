@@ -1,6 +1,6 @@
 //! Reductions, scans, sorting, softmax and cross-entropy.
 
-use crate::case::{Input, check, check_same, on_gpu};
+use crate::case::{Call, Input, check, check_same, on_gpu, to_f64};
 use crate::{FLOATS, rounded_alike, wide};
 use amp_core::Result;
 use amp_core::backend::{DType, Labels, Layout, Operand, Reduce, Scan};
@@ -297,6 +297,20 @@ fn cross_entropy_with_weights_smoothing_and_ignored_rows() {
                 let (dx, _) = b.cross_entropy_grad(x[0], axis, labels, kept, x[3], (out, None))?;
                 Ok(vec![loss, lse, dx])
             });
+        }
+    }
+}
+
+/// Sums begin with 0, as in PyTorch, and products with 1.
+#[test]
+fn running_sums_of_minus_zero_are_zero_and_products_keep_it() {
+    for (dtype, len) in FLOATS.into_iter().flat_map(|dtype| [(dtype, 1), (dtype, 300)]) {
+        let x = Input::new(vec![-0.0; len], &[len], dtype);
+        for (op, reverse) in [(Scan::Sum, false), (Scan::Sum, true), (Scan::Prod, false)] {
+            let call: Call = &|b, x, out| Ok(vec![b.scan(op, x[0], 0, reverse, out)?]);
+            let gpu = to_f64(on_gpu("scan of -0", &[x.clone()], dtype, call).remove(0));
+            let negative = |i: usize| op == Scan::Prod && i.is_multiple_of(2);
+            assert!((0..len).all(|i| gpu[i] == 0.0 && gpu[i].is_sign_negative() == negative(i)), "{op:?} {gpu:?}");
         }
     }
 }
