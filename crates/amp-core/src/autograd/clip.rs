@@ -146,6 +146,7 @@ mod tests {
     use crate::nn::Linear;
     use crate::optim::Sgd;
     use crate::{Device, F16, F32, GradScaler, Parameter, Result, Tensor};
+    use std::slice;
 
     /// What looks at intermediate results must not change what is trained.
     #[test]
@@ -237,7 +238,7 @@ mod tests {
         let h = (&(a.tensor().sqr()?.sum_all()? * &x)? * &b.tensor())?;
         let mut grads = (&h * &c.tensor().sqr()?)?.sum_all()?.backward()?;
         let first = grads.clip_norm_of(&[a.clone(), b.clone(), a.clone()], 1.5)?.item()?;
-        let second = grads.clip_norm_of(&[c.clone()], 10.0)?.item()?;
+        let second = grads.clip_norm_of(slice::from_ref(&c), 10.0)?.item()?;
         assert!(close(&[first, second], &[FIRST, SECOND]), "{first} {second}");
         let of = |p: &Parameter| grads.get(p)?.expect("it took part").to_vec();
         assert!(close(&of(&a)?, &OF_A), "{:?}", of(&a)?);
@@ -269,7 +270,7 @@ mod tests {
         let loss = (a.tensor().sqr()?.sum_all()? + b.tensor().sqr()?.sum_all()?)?;
         let grads = scaler.scale(&(loss + c.tensor().sqr()?.sum_all()?)?)?.backward()?;
         let mut grads = scaler.unscale(grads)?;
-        grads.clip_norm_of(&[a.clone()], 1.0)?;
+        grads.clip_norm_of(slice::from_ref(&a), 1.0)?;
         grads.clip_norm_of(&[b.clone(), c.clone()], 1.0)?;
         assert!(scaler.step(&mut Sgd::new([a.clone()], 1.0), &grads)?.was_taken()?);
         assert!(!scaler.step(&mut Sgd::new([b.clone(), c], 1.0), &grads)?.was_taken()?);

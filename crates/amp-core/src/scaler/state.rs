@@ -32,7 +32,7 @@ pub struct ScalerState {
     pub growth_tracker: u64,
     /// Steps with non-finite gradients since the last clean one (for hysteresis).
     pub bad_steps: u64,
-    /// Backoffs refused at the floor since the last clean step.
+    /// Backoffs refused at the floor since the last clean step, or the last backoff that was not refused.
     pub refused: u64,
 }
 
