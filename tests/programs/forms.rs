@@ -55,7 +55,7 @@ mod own_method {
 }
 
 /// Branches, conditions and closures within each other.
-mod forms {
+mod within {
     use amp::prelude::*;
 
     struct Found {

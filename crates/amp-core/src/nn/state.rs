@@ -270,7 +270,7 @@ mod tests {
         }
 
         fn forward(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
-            let y = x.sub(&self.mean.tensor())?.mul(&self.scale.tensor())?;
+            let y = x.sub(self.mean.tensor())?.mul(self.scale.tensor())?;
             let (seen, count) = (x.detach().mean([0], false)?, self.count.tensor().add(1.0)?);
             self.waiting.set([(&self.mean, &seen), (&self.count, &count)], &y)?;
             Ok(y)

@@ -1,6 +1,7 @@
 //! `collect()` where nothing but the compiler knows into what: a field, an argument of somebody's own function.
 
 use super::Walker;
+use super::methods::handing;
 use crate::emit;
 use crate::lattice::{Prec, Value};
 use quote::quote_spanned;
@@ -64,7 +65,23 @@ pub(super) fn as_collected(expr: &Expr) -> Option<Expr> {
         let open = std::iter::repeat_n(quote_spanned!(kind.ident.span()=> _), parameters);
         kind.arguments = PathArguments::AngleBracketed(parse_quote!(<#(#open),*>));
     }
-    Some(parse_quote_spanned!(name.ident.span()=> (#elements).into_iter().collect::<#container>()))
+    let at = name.ident.span();
+    Some(match elements {
+        // Of an iterator it would be a conversion for nothing.
+        elements if is_iterator(elements) => parse_quote_spanned!(at=> #elements.collect::<#container>()),
+        _ => parse_quote_spanned!(at=> (#elements).into_iter().collect::<#container>()),
+    })
+}
+
+/// Whether an expression is an iterator by the methods that made it, and no option of which the same could be asked.
+fn is_iterator(expr: &Expr) -> bool {
+    const ADAPTERS: &[&str] =
+        &["map", "filter", "filter_map", "flat_map", "enumerate", "zip", "scan", "map_while", "flatten"];
+    let Expr::MethodCall(call) = expr else { return false };
+    let name = call.method.to_string();
+    let adapts = ADAPTERS.contains(&&*name) || handing(&name).is_some_and(|method| method.adapts);
+    matches!(&*name, "iter" | "into_iter" | "iter_mut" | "drain" | "into_values" | "values")
+        || adapts && is_iterator(&call.receiver)
 }
 
 /// What is collected.
