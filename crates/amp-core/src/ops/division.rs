@@ -39,7 +39,7 @@ impl Division {
 
     /// As in PyTorch: the quotient is that of the dividend less the exact remainder.
     fn exactly(self, a: f64, b: f64) -> f64 {
-        let rest = a % b;
+        let rest = rest(a, b);
         let crosses = rest != 0.0 && (rest < 0.0) != (b < 0.0);
         match self {
             Self::Fmod => rest,
@@ -75,6 +75,31 @@ impl Division {
             _ => crosses.where_(&(&rest + b)?, &rest),
         }
     }
+}
+
+/// Up to this quotients lie among all integers.
+const QUOTIENT: f64 = (1_u64 << 52) as f64;
+
+/// `a % b`, which takes several times as long.
+///
+/// The remainder for the integer that the rounded quotient gives is a number of F64, so that it is found in one rounding; the
+/// integer may be the next one.
+fn rest(a: f64, b: f64) -> f64 {
+    let whole = (a / b).trunc();
+    if whole == 0.0 {
+        return a;
+    }
+    if !(whole.abs() < QUOTIENT) {
+        return a % b;
+    }
+    let rest = (-whole).mul_add(b, a);
+    let beyond = rest != 0.0 && rest.is_sign_negative() != a.is_sign_negative();
+    let rest = match rest.abs() >= b.abs() {
+        _ if beyond => rest + b.copysign(a),
+        true => rest - b.copysign(a),
+        false => rest,
+    };
+    rest.copysign(a)
 }
 
 /// Integers, which are divided by the host.
@@ -266,6 +291,26 @@ mod tests {
         assert_eq!(a.fmod(&b).unwrap().to_vec().unwrap(), expected);
         let left = a.remainder(&b).unwrap().to_vec().unwrap();
         assert!(left.iter().zip(b.to_vec().unwrap()).all(|(left, b)| (0.0..b).contains(left)), "{left:?}");
+    }
+
+    #[test]
+    fn remainders_are_those_of_the_language() {
+        let mut seed = 7_u64;
+        let mut bits = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed ^ seed >> 29
+        };
+        let odd = [0.0, -0.0, 1.0, f64::MIN_POSITIVE, 5e-324, f64::MAX, f64::INFINITY, f64::NAN];
+        for turn in 0..200_000_u32 {
+            let (a, b) = (f64::from_bits(bits()), f64::from_bits(bits()));
+            // Of one size, too, and multiples, whose quotients are rounded to integers.
+            let near = b * f64::from(turn % 1000) * if turn % 2 == 0 { 1.0 } else { 1.0 - f64::EPSILON };
+            let of_odd = odd[turn as usize % odd.len()];
+            for (a, b) in [(a, b), (near, b), (b * 3e15, b), (of_odd, b), (a, of_odd), (f64::from(a as f32), 0.7)] {
+                let (found, expected) = (super::rest(a, b), a % b);
+                assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan(), "{a:e} % {b:e}");
+            }
+        }
     }
 
     #[test]

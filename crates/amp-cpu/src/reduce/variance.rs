@@ -41,12 +41,19 @@ impl<A: Real> Moments<A> {
         let mean = sum_of::<S, A>(block, Itself) / count;
         let squares = sum_of::<S, A>(block, Square(mean));
         // Where all are alike, what deviates is the rounding of the mean.
-        let (taken, little) = (Self { count, mean, squares }, mean * A::of(RELATIVE));
-        match squares <= count * little * little {
+        let taken = Self { count, mean, squares };
+        match taken.may_be_rounding() {
             true if block.iter().all(|x| *x == block[0]) => Self { count, mean: block[0], squares: A::ZERO },
             true => taken.corrected(sum_of::<S, A>(block, Deviation(mean))),
             false => taken,
         }
+    }
+
+    /// Whether so little deviates from the mean that its rounding may be all of it.
+    #[inline(always)]
+    pub fn may_be_rounding(&self) -> bool {
+        let little = self.mean * A::of(RELATIVE);
+        self.squares <= self.count * little * little
     }
 
     /// Moments whose mean was rounded; `left` is the sum of what deviates from it, which is 0 for the exact mean.

@@ -88,8 +88,8 @@ pub(super) fn moments<A: Real>(x: &Span<'_>, rows: Rows) -> Vec<Moments<A>> {
 }
 
 /// Joins the moments of the columns of some wide rows, of which the last may be short, with those in `all` (counts, means and
-/// squares): sums, then squares of what differs from their means, and what is left over when that is added up. Without this the
-/// rounding of a mean counted as variance: a constant channel was normalised by that.
+/// squares): sums, then squares of what differs from their means. Where that is so little that the rounding of a mean may be all of
+/// it, what is left over when it is added up corrects it: a constant channel was normalised by that rounding.
 ///
 /// Joined one lane after the other, moments took half of the time that the statistics of 64 channels took.
 struct Taken<'a, A> {
@@ -112,7 +112,6 @@ impl<A: Real> Kernel for Taken<'_, A> {
         let short = &x[whole * width..];
         sums.fill(A::ZERO);
         squares.fill(A::ZERO);
-        left.fill(A::ZERO);
         fold::<S, A, 1, 1>([x], squares, [&mut *sums], |[x], _, [sum]| [sum + x]);
         sums.iter_mut().zip(short).for_each(|(sum, &x)| *sum += x);
         let ends =
@@ -120,27 +119,38 @@ impl<A: Real> Kernel for Taken<'_, A> {
         for (lanes, count) in &ends {
             sums[lanes.clone()].iter_mut().for_each(|sum| *sum = *sum / *count);
         }
-        let deviate = |[x]: [A::Lanes<S>; 1], mean, [square, left]: [_; 2]| {
-            [(x - mean).mul_add(x - mean, square), left + (x - mean)]
-        };
-        fold::<S, A, 1, 2>([x], sums, [&mut *squares, &mut *left], deviate);
-        for (((square, left), &mean), &x) in squares.iter_mut().zip(&mut *left).zip(&*sums).zip(short) {
+        let squared = |[x]: [A::Lanes<S>; 1], mean, [square]: [_; 1]| [(x - mean).mul_add(x - mean, square)];
+        fold::<S, A, 1, 1>([x], sums, [&mut *squares], squared);
+        for ((square, &mean), &x) in squares.iter_mut().zip(&*sums).zip(short) {
             *square = (x - mean).mul_add::<S>(x - mean, *square);
-            *left += x - mean;
+        }
+        let rounded = |(lanes, count): &(Range<usize>, A)| {
+            let of = |(&mean, &squares)| Moments { count: *count, mean, squares }.may_be_rounding();
+            sums[lanes.clone()].iter().zip(&squares[lanes.clone()]).fold(false, |any, lane| any | of(lane))
+        };
+        if ends.iter().any(rounded) {
+            left.fill(A::ZERO);
+            fold::<S, A, 1, 1>([x], sums, [&mut *left], |[x], mean, [left]| [left + (x - mean)]);
+            left.iter_mut().zip(&*sums).zip(short).for_each(|((left, &mean), &x)| *left += x - mean);
+            for (lanes, count) in &ends {
+                correct([&mut sums[lanes.clone()], &mut squares[lanes.clone()]], &left[lanes.clone()], *count);
+            }
         }
         for (lanes, count) in ends {
-            correct([&mut sums[lanes.clone()], &mut squares[lanes.clone()]], &left[lanes.clone()], count);
             join(all.each_mut().map(|all| &mut all[lanes.clone()]), count, [&sums[lanes.clone()], &squares[lanes]]);
         }
     }
 }
 
-/// [`Moments::corrected`] of each lane.
+/// [`Moments::corrected`] of each lane that needs it.
 #[inline(always)]
 fn correct<A: Real>([means, squares]: [&mut [A]; 2], left: &[A], count: A) {
     for ((mean, squares), &left) in means.iter_mut().zip(squares).zip(left) {
-        let corrected = Moments { count, mean: *mean, squares: *squares }.corrected(left);
-        (*mean, *squares) = (corrected.mean, corrected.squares);
+        let taken = Moments { count, mean: *mean, squares: *squares };
+        if taken.may_be_rounding() {
+            let corrected = taken.corrected(left);
+            (*mean, *squares) = (corrected.mean, corrected.squares);
+        }
     }
 }
 
