@@ -89,7 +89,7 @@ fn rest(a: f64, b: f64) -> f64 {
     if whole == 0.0 {
         return a;
     }
-    if !(whole.abs() < QUOTIENT) {
+    if whole.is_nan() || whole.abs() >= QUOTIENT {
         return a % b;
     }
     let rest = (-whole).mul_add(b, a);
