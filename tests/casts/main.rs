@@ -51,6 +51,7 @@ fn compare(
     assert!(region.0 == by_hand.0, "{name}: the bits differ");
     assert_eq!(region.1 + fewer, by_hand.1, "{name}: casts of the region and what it saves, casts by hand");
 }
+
 #[test]
 fn a_weight_that_two_layers_and_two_passes_share_is_cast_once() -> Result<()> {
     #[autocast(f16)]

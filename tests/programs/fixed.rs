@@ -104,3 +104,52 @@ mod by_macros {
         Ok(())
     }
 }
+
+/// Numbers that are read out of a tensor.
+mod read {
+    use amp::prelude::*;
+
+    struct Row {
+        first: f32,
+        all: Vec<f32>,
+    }
+
+    #[autocast(f16)]
+    fn numbers(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<(f32, Vec<f32>)> {
+        let h = x.matmul(w)?;
+        let v = h.to_vec()?;
+        let total: f32 = v.iter().sum();
+        let wide = h.to::<F32>()?.to_vec()?;
+        let first = wide[0] * 2.0 + 1.0;
+        let scaled: Vec<f32> = wide.iter().map(|v| v * 0.5).collect();
+        let best = wide.iter().copied().fold(f32::MIN, f32::max);
+        Ok((total + first + best, scaled))
+    }
+
+    #[autocast(f16)]
+    fn row(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Row> {
+        let all = x.matmul(w)?.softmax(-1)?.to_vec()?;
+        Ok(Row { first: all[0], all })
+    }
+
+    #[autocast(f16)]
+    fn scaled(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let h = x.matmul(w)?;
+        let v = h.softmax(-1)?.to_vec()?;
+        let mut out = h * f64::from(v[0]);
+        for n in v {
+            out = out? * f64::from(n);
+        }
+        out
+    }
+
+    #[test]
+    fn runs() -> Result<()> {
+        let x = Tensor::<F32>::ones([2, 2], &Device::cpu())?;
+        assert_eq!(numbers(&x, &x)?.0, 8.0 + 5.0 + 2.0);
+        assert_eq!(row(&x, &x)?.first, 0.5);
+        assert_eq!(row(&x, &x)?.all.len(), 4);
+        assert_eq!(scaled(&x, &x)?.to_vec()?[0], 2.0 * 0.5f32.powi(5));
+        Ok(())
+    }
+}

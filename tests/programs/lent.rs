@@ -251,3 +251,83 @@ mod cells {
         Ok(())
     }
 }
+
+/// What is lent exclusively and stays as narrow as it is: an iterator, what is declared, a number; narrow fields.
+mod moved {
+    use amp::prelude::*;
+    use std::sync::Arc;
+
+    struct Cache {
+        keys: Arc<[Tensor<F16>]>,
+        one: Box<Tensor<F16>>,
+    }
+
+    #[autocast(f16)]
+    fn zipped(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let hs = x.matmul(w)?.chunk(2, 0)?;
+        let mut it = hs.iter();
+        let mut out = Vec::new();
+        for (a, b) in hs.iter().zip(&mut it) {
+            out.push((a + b)?);
+        }
+        Tensor::cat(&out, 0)
+    }
+
+    fn second<I: Iterator>(it: &mut I) -> Option<I::Item> {
+        it.next();
+        it.next()
+    }
+
+    #[autocast(f16)]
+    fn generic(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let hs = x.matmul(w)?.chunk(2, 0)?;
+        let mut it = hs.iter();
+        let h = second(&mut it).expect("two");
+        h.matmul(w)
+    }
+
+    #[autocast(f16)]
+    fn narrow_field(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Cache> {
+        let hs = x.matmul(w)?.chunk(2, 0)?;
+        let one = Box::from(x.matmul(w)?);
+        Ok(Cache { keys: Arc::from(hs), one })
+    }
+
+    fn half(h: &mut Tensor<F16>) -> Result<()> {
+        *h = (&*h * 0.5)?;
+        Ok(())
+    }
+
+    #[autocast(f16)]
+    fn declared(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+        let mut h: Tensor<F16> = x.matmul(w)?;
+        half(&mut h)?;
+        h.matmul(w)
+    }
+
+    #[autocast(f16)]
+    fn count(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+        fn bump(n: &mut usize) -> usize {
+            *n += 1;
+            *n
+        }
+        let mut n = 0;
+        let mut h = x.matmul(w)?;
+        while bump(&mut n) < 3 {
+            h = h.matmul(w)?;
+        }
+        Ok(h)
+    }
+
+    #[test]
+    fn runs() -> Result<()> {
+        let x = Tensor::<F32>::ones([2, 2], &Device::cpu())?;
+        assert_eq!(zipped(&x, &x)?.to_vec()?, [4.0; 4]);
+        assert_eq!(generic(&x, &x)?.dims(), [1, 2]);
+        let c = narrow_field(&x, &x)?;
+        assert_eq!((c.keys.len(), c.one.rank()), (2, 2));
+        assert_eq!(declared(&x, &x)?.dims(), [2, 2]);
+        assert_eq!(count(&x, &x)?.dims(), [2, 2]);
+        Ok(())
+    }
+}

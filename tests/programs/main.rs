@@ -34,6 +34,7 @@ mod macros;
 mod made;
 mod many;
 mod models;
+mod narrow;
 mod nested;
 mod numbered;
 mod numbers;

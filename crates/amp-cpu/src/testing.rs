@@ -42,6 +42,8 @@ pub(crate) fn run_again(level: &str, filters: &[&str], skipped: &[&str]) {
     let program = std::env::current_exe().expect("the test binary has a path");
     let mut again = std::process::Command::new(program);
     again.args(filters).args(skipped.iter().flat_map(|name| ["--skip", name])).env("AMP_CPU", level);
+    // What tests print would stand in the lines that are read.
+    again.env_remove("RUST_TEST_NOCAPTURE");
     let run = again.output().expect("the test binary starts");
     let output = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success(), "{level}: {output}");

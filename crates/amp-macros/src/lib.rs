@@ -169,6 +169,9 @@ use proc_macro::TokenStream;
 ///   out (`Vec<(usize, Tensor<F32>)>`), not for one that has another name.
 /// - A tensor's type by another name (`type T = Tensor<F32>`) says less: what a function of one's own or a method that is no
 ///   operation gives is widened where `Tensor<F32>` is written out.
+/// - A variable that is lent exclusively to a function or a method of one's own (`rescale(&mut h)?`) or swapped with a field holds
+///   F32, and so does what a `RefCell`, a `Mutex` or an `RwLock` of a variable begins with. `let mut h: Tensor<F16> = ..` and
+///   `let state: RefCell<Tensor<F16>> = ..` keep them narrow.
 /// - `use amp::Tensor as T` hides what is called by a path: `T::matmul(&x, &w)` is a function like any other, which runs in the
 ///   precision of what it is given. Methods are seen by any name.
 /// - An operation that a variable names (`let act = Tensor::exp; act(&h)`) takes its first argument's precision: write

@@ -36,6 +36,8 @@ pub(crate) struct Var {
     pub(crate) apart: bool,
     /// It begins with a vector that is written out.
     pub(crate) vector: bool,
+    /// It begins with an iterator.
+    pub(crate) iterator: bool,
     /// What the calls of the closure that it is are given, and whether some of them differ from others in precision.
     pub(crate) arguments: Vec<(Value, bool)>,
     /// What calls of the closure that it is give.
@@ -139,6 +141,7 @@ impl Scopes {
             tuple: None,
             apart: false,
             vector: false,
+            iterator: false,
             arguments: Vec::new(),
             gives: Value::opaque(),
             untyped: Vec::new(),

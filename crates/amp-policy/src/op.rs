@@ -110,6 +110,8 @@ pub struct Op {
     pub replacement: Option<&'static str>,
     /// Whether this library has the operation.
     pub implemented: bool,
+    /// What this library has in place of an operation of this name.
+    pub instead: Option<&'static str>,
     /// A `full` or `keep` operation that can round its result to the region's precision as it writes it.
     pub direct: bool,
     /// A `keep` operation that gives the same, and the same gradients, whether its input is rounded or its result: it
@@ -131,6 +133,7 @@ impl Op {
             departure: None,
             replacement: None,
             implemented: false,
+            instead: None,
             direct: false,
             commutes: false,
         }
@@ -163,6 +166,11 @@ impl Op {
 
     pub(crate) const fn implemented(mut self) -> Self {
         self.implemented = true;
+        self
+    }
+
+    pub(crate) const fn instead(mut self, what: &'static str) -> Self {
+        self.instead = Some(what);
         self
     }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 pub fn markdown() -> String {
     let mut out = String::from("| operation | PyTorch | class | here | reason |\n|---|---|---|---|---|\n");
     for op in all() {
-        let here = if op.implemented { "yes" } else { "no" };
+        let here = op.instead.unwrap_or(if op.implemented { "yes" } else { "no" });
         // Writing to a String cannot fail.
         let _ = writeln!(out, "| `{}` | `{}` | {} | {here} | {} |", op.name, op.torch, op.class, reason(op));
     }

@@ -121,7 +121,7 @@ impl<S: ScaleState> Gradients<S> {
             (self.scale, self.factors) = (other.scale, std::mem::take(&mut other.factors));
         } else if S::SCALED && !other.is_empty() && self.scale != other.scale {
             return Err(Error::MixedScales);
-        } else if !self.same_factors(&other) {
+        } else if !same_factors(&self.factors, &other.factors) {
             self.multiply_out()?;
             other.multiply_out()?;
         }
@@ -180,15 +180,11 @@ impl<S: ScaleState> Gradients<S> {
         }
     }
 
-    fn same_factors(&self, other: &Self) -> bool {
-        self.factors.len() == other.factors.len() && self.factors.iter().zip(&other.factors).all(|(a, b)| a.ptr_eq(b))
-    }
-
     /// Applies the remembered factors to the stored values.
     pub(super) fn multiply_out(&mut self) -> Result<()> {
         if !self.factors.is_empty() {
             for grad in self.grads.values_mut() {
-                *grad = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
+                *grad = at_true_size(grad, &self.factors)?;
             }
             self.factors.clear();
             self.peaks.0.clear();
@@ -199,7 +195,7 @@ impl<S: ScaleState> Gradients<S> {
     /// The gradient of leaf `id` at its true size, if there is one.
     fn true_size(&self, id: u64) -> Result<Option<RawTensor>> {
         let Some(grad) = self.whole(id)? else { return self.shown.get(id) };
-        self.factors.iter().try_fold(grad, |grad, factor| times(&grad, factor)).map(Some)
+        at_true_size(&grad, &self.factors).map(Some)
     }
 
     /// State changes of the forward passes; each is handed out once.
@@ -225,8 +221,18 @@ impl<S: ScaleState> Gradients<S> {
     }
 }
 
+/// Whether these are the same remembered factors.
+pub(super) fn same_factors(a: &[Buffer], b: &[Buffer]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.ptr_eq(b))
+}
+
+/// `grad` times all of the remembered factors.
+pub(super) fn at_true_size(grad: &RawTensor, factors: &[Buffer]) -> Result<RawTensor> {
+    factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))
+}
+
 /// `grad * factor`, in the precision of `grad`.
-pub(super) fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
+fn times(grad: &RawTensor, factor: &Buffer) -> Result<RawTensor> {
     multiplied(grad, &RawTensor::new(grad.device(), factor.clone(), Dims::default()))
 }
 
@@ -255,7 +261,7 @@ impl<S: ScaleState> Gradients<S> {
     {
         let Some(id) = of.grad_id() else { return Ok(None) };
         let (Some(which), Some(grad)) = (self.rows.get(&id), self.grads.get(&id)) else { return Ok(None) };
-        let values = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
+        let values = at_true_size(grad, &self.factors)?;
         Ok(Some((Tensor::from_raw(which.index.clone()), Tensor::from_raw(values))))
     }
 

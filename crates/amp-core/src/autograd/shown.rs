@@ -1,7 +1,7 @@
 //! Gradients of intermediate results that `retain_grad` asks for.
 
 use super::IdMap;
-use super::gradients::times;
+use super::gradients::{at_true_size, same_factors};
 use super::pass::add;
 use crate::Result;
 use crate::backend::Buffer;
@@ -30,7 +30,7 @@ impl Shown {
 
     /// One of them at its true size.
     pub(super) fn get(&self, id: u64) -> Result<Option<RawTensor>> {
-        self.grads.get(&id).map(|grad| self.factors.iter().try_fold(grad.clone(), |g, f| times(&g, f))).transpose()
+        self.grads.get(&id).map(|grad| at_true_size(grad, &self.factors)).transpose()
     }
 
     /// Puts `grad` in the place of one of them, in its precision.
@@ -44,12 +44,11 @@ impl Shown {
 
     /// Adds those of another pass.
     pub(super) fn add(&mut self, mut other: Self) -> Result<()> {
-        let alike = |(a, b): (&Buffer, &Buffer)| a.ptr_eq(b);
-        let same = self.factors.len() == other.factors.len() && self.factors.iter().zip(&other.factors).all(alike);
         if self.grads.is_empty() {
             *self = other;
             return Ok(());
-        } else if !same && !other.grads.is_empty() {
+        }
+        if !other.grads.is_empty() && !same_factors(&self.factors, &other.factors) {
             self.multiply_out()?;
             other.multiply_out()?;
         }
@@ -65,7 +64,7 @@ impl Shown {
 
     fn multiply_out(&mut self) -> Result<()> {
         for grad in self.grads.values_mut() {
-            *grad = self.factors.iter().try_fold(grad.clone(), |grad, factor| times(&grad, factor))?;
+            *grad = at_true_size(grad, &self.factors)?;
         }
         self.factors.clear();
         Ok(())

@@ -94,11 +94,7 @@ fn rest(a: f64, b: f64) -> f64 {
     }
     let rest = (-whole).mul_add(b, a);
     let beyond = rest != 0.0 && rest.is_sign_negative() != a.is_sign_negative();
-    let rest = match rest.abs() >= b.abs() {
-        _ if beyond => rest + b.copysign(a),
-        true => rest - b.copysign(a),
-        false => rest,
-    };
+    let rest = if beyond { rest + b.copysign(a) } else { rest };
     rest.copysign(a)
 }
 

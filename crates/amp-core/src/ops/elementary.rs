@@ -50,9 +50,8 @@ pub(super) fn or_zero(op: &'static str, x: &RawTensor, y: &RawTensor, out: DType
 
 /// The integer next to `x` on the side of 0.
 fn towards_zero(x: &RawTensor, out: DType) -> Result<RawTensor> {
-    let size = unary(Unary::Floor, &unary(Unary::Abs, x, x.logical)?, x.logical)?;
-    let y = binary("trunc", Binary::Mul, &unary(Unary::Sign, x, x.logical)?, &size, x.logical)?;
-    if x.logical.is_float() { or_zero("trunc", x, &y, out) } else { Ok(y) }
+    let below = compare("trunc", Compare::Lt, x, &number(x, 0.0)?)?;
+    select("trunc", &below, &unary(Unary::Ceil, x, x.logical)?, &unary(Unary::Floor, x, x.logical)?, out)
 }
 
 /// `e^(|x| / 2)`: its square leaves the range only where `cosh(x)` does.

@@ -45,12 +45,16 @@ impl Groups {
     fn batch(qkv: [&[usize]; 3]) -> Result<Vec<usize>> {
         let whole = |sizes: &[usize]| Box::new(Dims::new(sizes).expect("the shape of a tensor"));
         let outer = |sizes: &[usize]| Dims::new(&sizes[..sizes.len() - 3]).expect("fewer than there were");
-        let beside_query = |batch: &Dims, sizes: &[usize]| {
-            let broadcast = shape::broadcast(OP, batch, &outer(sizes));
-            broadcast.map_err(|_| Error::Broadcast { op: OP, left: whole(qkv[0]), right: whole(sizes) })
-        };
-        let of_keys = beside_query(&outer(qkv[0]), qkv[1])?;
-        Ok(beside_query(&of_keys, qkv[2])?.to_vec())
+        let [q, k, v] = qkv;
+        let refused =
+            |left: &[usize], right: &[usize]| Error::Broadcast { op: OP, left: whole(left), right: whole(right) };
+        let joined = shape::broadcast(OP, &outer(q), &outer(k)).map_err(|_| refused(q, k))?;
+        let all = shape::broadcast(OP, &joined, &outer(v)).map_err(|_| {
+            // Values that the query takes do not fit the keys.
+            let beside_query = shape::broadcast(OP, &outer(q), &outer(v)).is_ok();
+            refused(if beside_query { k } else { q }, v)
+        })?;
+        Ok(all.to_vec())
     }
 
     /// `[.., heads or heads * times, rows, columns]` as `[batch * heads, 1 or times, rows, columns]`.

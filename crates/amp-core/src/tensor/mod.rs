@@ -119,7 +119,8 @@ impl<P: Element> Tensor<P> {
     ///
     /// # Precision
     /// Widening is exact and a view. Narrowing rounds to nearest even, once, when a kernel first loads the values.
-    /// Floats become integers by truncation (NaN becomes 0), anything but zero becomes `true`.
+    /// Floats become integers by truncation (NaN becomes 0), anything but zero becomes `true`. Within `no_grad` the result is out
+    /// of the graph, also where nothing is cast.
     #[doc(alias("float", "half", "bfloat16", "double", "long", "bool", "astype"))]
     pub fn to<Q: Element>(&self) -> Result<Tensor<Q>> {
         let mut raw = self.raw.cast_view(Q::DTYPE)?;
@@ -134,7 +135,8 @@ impl<P: Element> Tensor<P> {
         Self::from_raw(RawTensor { edge: self.raw.shared_edge(), ..self.raw.detached() })
     }
 
-    /// The same elements on `device`: this tensor where it lives there already, otherwise a copy out of the graph.
+    /// The same elements on `device`: this tensor where it lives there already (within `no_grad` out of the graph), otherwise a
+    /// copy out of the graph.
     #[doc(alias("cpu", "cuda"))]
     pub fn to_device(&self, device: &Device) -> Result<Self> {
         if device == self.device() {

@@ -118,5 +118,5 @@ fn read_settings(reader: &mut Reader<'_>, key: &str, rule: &mut UpdateRule) -> R
         });
         read.ok_or_else(|| bad(format!("`{key}` has `{wanted}` of `{value}`, which is no setting of this optimizer")))?;
     }
-    validate("load", rule)
+    validate("load", rule).map_err(|error| bad(format!("`{key}`: {error}")))
 }

@@ -1,5 +1,6 @@
 //! Which elements of a kernel read anything of a source.
 
+use super::lattice::Lattice;
 use super::{Conv2d, sizes};
 use crate::{Layout, Storage, View};
 use std::ops::Range;
@@ -40,6 +41,11 @@ impl Kept {
     /// Rows and columns that are kept.
     pub(super) fn size(&self) -> [usize; 2] {
         self.taps.each_ref().map(|taps| taps.len())
+    }
+
+    /// So many pixels of the result, and the taps that are kept.
+    pub(super) fn lattice(&self, spec: &Conv2d, pixels: [usize; 2]) -> Lattice {
+        Lattice::forward_from(self.first, spec, pixels, self.size())
     }
 
     /// The shape of what is kept of kernels `[O, C, kh, kw]`.

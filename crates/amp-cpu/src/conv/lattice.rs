@@ -33,7 +33,8 @@ pub(super) struct Phase {
 }
 
 impl Lattice {
-    /// The convolution itself: one phase.
+    /// The convolution itself, with every element of its kernel: one phase.
+    #[cfg(test)]
     pub(super) fn forward(spec: &Conv2d, size: [usize; 2], kernel: [usize; 2]) -> Self {
         Self::forward_from(spec.padding.map(|padding| -(padding as isize)), spec, size, kernel)
     }

@@ -182,17 +182,20 @@ pub fn conv2d_grad_weight(grad: &View, x: &View, weight: [usize; 4], spec: &Conv
     let len = weight.iter().product();
     let nothing = len == 0 || grad.layout.count() == 0 || x.layout.count() == 0;
     let of_patches = disjoint::are_patches(weight, spec, Images::new(x).size);
-    if of_patches && !nothing {
+    if nothing {
+        return Storage::zeros(dtype, len);
+    }
+    if of_patches {
         return disjoint::grad_weight(grad, x, weight);
     }
-    let of_part = nothing || Kept::of_weight(grad, x, weight, spec).shape(weight) != weight;
-    if of_part || sums_without_tiles([grad, x], weight, spec) {
+    let kept = Kept::of_weight(grad, x, weight, spec);
+    if kept.shape(weight) != weight || sums_without_tiles([grad, x], weight, spec) {
         let mut into = Storage::zeros(dtype, len);
         conv2d_grad_weight_acc(grad, x, weight, spec, &mut into);
         return into;
     }
     let mut into = Storage::unwritten(dtype, len);
-    let lattice = lattice_of_weight(grad, weight, spec);
+    let lattice = kept.lattice(spec, Images::new(grad).size);
     grad_weight(grad, x, &lattice, weight::Target { shape: weight, into: &mut into, accumulate: false });
     into
 }
@@ -206,8 +209,7 @@ pub fn conv2d_grad_weight_acc(grad: &View, x: &View, weight: [usize; 4], spec: &
         return disjoint::add_grad_weight(grad, x, weight, into);
     }
     let kept = Kept::of_weight(grad, x, weight, spec);
-    let (shape, [.., height, width]) = (kept.shape(weight), sizes(grad));
-    let lattice = Lattice::forward_from(kept.first, spec, [height, width], kept.size());
+    let (shape, lattice) = (kept.shape(weight), kept.lattice(spec, Images::new(grad).size));
     if shape == weight {
         return add_grad_weight([grad, x], spec, &lattice, weight, into);
     }
@@ -229,12 +231,6 @@ fn add_grad_weight([grad, x]: [&View; 2], spec: &Conv2d, lattice: &Lattice, weig
 
 fn grad_weight(grad: &View, x: &View, lattice: &Lattice, target: weight::Target) {
     in_panels!(grad, x, E => weight::compute::<E>(grad, x, lattice, target))
-}
-
-/// The pixels of the gradient, and the taps of the kernel.
-fn lattice_of_weight(grad: &View, [_, _, kh, kw]: [usize; 4], spec: &Conv2d) -> Lattice {
-    let [_, _, height, width] = sizes(grad);
-    Lattice::forward(spec, [height, width], [kh, kw])
 }
 
 /// Whether tiles do not pay for gathering so many outputs of a group from so many inputs.
@@ -357,7 +353,7 @@ fn forward<E: Multiply>(
         inputs: [inputs, taps],
         taps,
     };
-    gather(x, &of_group, spec.groups, &Lattice::forward_from(kept.first, spec, size, [kh, kw]), &target);
+    gather(x, &of_group, spec.groups, &kept.lattice(spec, size), &target);
     result
 }
 

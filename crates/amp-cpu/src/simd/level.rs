@@ -115,7 +115,8 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.name() == name).ok_or_else(|| name.into())
     }
 
-    pub(super) fn name(self) -> &'static str {
+    /// As `AMP_CPU` says it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",

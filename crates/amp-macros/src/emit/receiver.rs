@@ -1,7 +1,7 @@
 //! The receiver of a call that may be no tensor: what the method named does with it is what the call as written does.
 
 use super::operand::{braced, ident};
-use super::{Operand, called, ends, local, only_asked, outlined, scrutinee};
+use super::{Operand, called, ends, local, names, only_asked, outlined, scrutinee};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{AngleBracketedGenericArguments, Expr, ExprMethodCall, GenericArgument};
@@ -44,18 +44,17 @@ impl AsWritten {
         }
         let (mut bound, mut args) = (Vec::new(), Vec::new());
         let operand = |i: usize| positions.iter().position(|&at| at == i + 1);
-        let computes = |(i, arg): (usize, &Expr)| !is_repeatable(operand(i).map_or(arg, |at| &operands[at].expr));
-        // What stands before it is read before it runs.
-        let last = call.args.iter().enumerate().rev().find(|arg| computes(*arg)).map(|(i, _)| i);
-        if last.is_some() {
-            read_indices(&mut operands.first_mut()?.expr, &mut bound);
-        }
+        // What the arguments name that compute something, by their places: they may change what is read before them.
+        let written = call.args.iter().enumerate().map(|(i, arg)| operand(i).map_or(arg, |at| &operands[at].expr));
+        let changing: Vec<Vec<String>> =
+            written.map(|arg| if is_repeatable(arg) { Vec::new() } else { names(&arg.to_token_stream()) }).collect();
+        read_indices(&mut operands.first_mut()?.expr, &changing, &mut bound);
         for (i, arg) in call.args.iter_mut().enumerate() {
             let arg = match operand(i) {
                 Some(at) => &mut operands[at].expr,
                 None => arg,
             };
-            if !is_repeatable(arg) || last.is_some_and(|last| i < last) && reads(arg) {
+            if !is_repeatable(arg) || is_read_before(arg, &changing[i + 1..]) {
                 let name = local("a", i, ends(arg).0);
                 bound.push((name.clone(), std::mem::replace(arg, ident(name))));
             }
@@ -218,51 +217,31 @@ fn is_untyped(expr: &Expr) -> bool {
     }
 }
 
-/// Makes the indices in a place locals: what they are read from may change before the place is.
-fn read_indices(place: &mut Expr, bound: &mut Vec<(Ident, Expr)>) {
+/// Makes the indices in a place locals that what is named in `changing` may change.
+fn read_indices(place: &mut Expr, changing: &[Vec<String>], bound: &mut Vec<(Ident, Expr)>) {
     match place {
         Expr::Index(index) => {
-            read_indices(&mut index.expr, bound);
-            if reads(&index.index) {
+            read_indices(&mut index.expr, changing, bound);
+            if is_read_before(&index.index, changing) {
                 let name = local("i", bound.len(), ends(&index.index).0);
                 bound.push((name.clone(), std::mem::replace(&mut index.index, ident(name))));
             }
         }
-        Expr::Field(field) => read_indices(&mut field.base, bound),
-        Expr::Reference(reference) => read_indices(&mut reference.expr, bound),
-        Expr::Paren(inner) => read_indices(&mut inner.expr, bound),
-        Expr::Unary(unary) => read_indices(&mut unary.expr, bound),
+        Expr::Field(field) => read_indices(&mut field.base, changing, bound),
+        Expr::Reference(reference) => read_indices(&mut reference.expr, changing, bound),
+        Expr::Paren(inner) => read_indices(&mut inner.expr, changing, bound),
+        Expr::Unary(unary) => read_indices(&mut unary.expr, changing, bound),
         _ => {}
     }
 }
 
-/// Whether an argument that can be written again is what variables hold where it stands: a number, or what an index finds.
-fn reads(expr: &Expr) -> bool {
+/// Whether what can be written again is a number, or found by one, that what is named in `changing` may change.
+fn is_read_before(expr: &Expr, changing: &[Vec<String>]) -> bool {
+    let lent = |place: &Expr| !matches!(place, Expr::Index(_));
     match expr {
-        Expr::Path(path) => {
-            path.path.get_ident().is_some_and(|ident| ident.to_string().starts_with(char::is_lowercase))
-        }
-        Expr::Reference(reference) => indexes(&reference.expr),
-        Expr::Field(_) | Expr::Index(_) => true,
-        Expr::Unary(unary) => reads(&unary.expr),
-        Expr::Paren(inner) => reads(&inner.expr),
-        Expr::Group(inner) => reads(&inner.expr),
-        Expr::Cast(cast) => reads(&cast.expr),
-        Expr::Range(range) => range.start.iter().chain(&range.end).any(|end| reads(end)),
-        Expr::Array(array) => array.elems.iter().any(reads),
-        Expr::Tuple(tuple) => tuple.elems.iter().any(reads),
-        _ => false,
-    }
-}
-
-/// Whether a place is found by an index that is no literal.
-fn indexes(place: &Expr) -> bool {
-    match place {
-        Expr::Index(index) => reads(&index.index) || indexes(&index.expr),
-        Expr::Field(field) => indexes(&field.base),
-        Expr::Paren(inner) => indexes(&inner.expr),
-        Expr::Unary(unary) => indexes(&unary.expr),
-        _ => false,
+        Expr::Lit(_) | Expr::Closure(_) => false,
+        Expr::Reference(reference) if lent(&reference.expr) => false,
+        expr => names(&expr.to_token_stream()).iter().any(|name| changing.iter().flatten().any(|other| other == name)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::tail::may_differ;
 use crate::lattice::Value;
 use syn::Expr;
 
-const CELLS: &[&str] = &["Cell", "RefCell", "Mutex", "RwLock"];
+const CELLS: &[&str] = &["RefCell", "Mutex", "RwLock"];
 
 impl Walker<'_> {
     /// Walks and widens what a cell begins with; gives what is known of the cell.

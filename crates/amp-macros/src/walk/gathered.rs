@@ -1,7 +1,7 @@
 //! `collect()` where nothing but the compiler knows into what: a field, an argument of somebody's own function.
 
 use super::Walker;
-use super::methods::handing;
+use super::methods::{handing, is_made_here, iterates};
 use crate::emit;
 use crate::lattice::{Prec, Value};
 use quote::quote_spanned;
@@ -45,7 +45,7 @@ fn collected(expr: &Expr) -> Option<Option<Type>> {
 /// `Vec::from_iter(elements)` as `elements.into_iter().collect::<Vec<_>>()`.
 pub(super) fn as_collected(expr: &Expr) -> Option<Expr> {
     const CONTAINERS: [(&str, usize); 5] =
-        [("Vec", 1), ("VecDeque", 1), ("LinkedList", 1), ("HashMap", 2), ("BTreeMap", 2)];
+        [("Vec", 1), ("VecDeque", 1), ("LinkedList", 1), ("HashMap", 3), ("BTreeMap", 2)];
     let Expr::Call(call) = expr else { return None };
     let (Expr::Path(ExprPath { qself: None, path, .. }), [elements]) =
         (&*call.func, &*call.args.iter().collect::<Vec<_>>())
@@ -54,7 +54,9 @@ pub(super) fn as_collected(expr: &Expr) -> Option<Expr> {
     };
     let (name, kind) = (path.segments.last()?, path.segments.iter().rev().nth(1)?);
     let (_, parameters) = CONTAINERS.into_iter().find(|(name, _)| kind.ident == name)?;
-    if name.ident != "from_iter" {
+    let first = &path.segments[0].ident;
+    let of_std = path.segments.len() == 2 || first == "std" || first == "alloc";
+    if name.ident != "from_iter" || !of_std {
         return None;
     }
     let mut container = path.clone();
@@ -80,8 +82,19 @@ fn is_iterator(expr: &Expr) -> bool {
     let Expr::MethodCall(call) = expr else { return false };
     let name = call.method.to_string();
     let adapts = ADAPTERS.contains(&&*name) || handing(&name).is_some_and(|method| method.adapts);
-    matches!(&*name, "iter" | "into_iter" | "iter_mut" | "drain" | "into_values" | "values")
-        || adapts && is_iterator(&call.receiver)
+    matches!(&*name, "iter" | "into_iter" | "iter_mut" | "drain") || adapts && is_iterator(&call.receiver)
+}
+
+/// Whether an expression is an iterator, or an option, that whoever it is lent to may move on.
+pub(super) fn moves_on(expr: &Expr) -> bool {
+    let in_pieces = |call: &ExprMethodCall| {
+        let name = call.method.to_string();
+        name.ends_with("values_mut") || ["chunks", "windows"].iter().any(|pieces| name.contains(pieces))
+    };
+    iterates(expr)
+        || is_iterator(expr)
+        || is_made_here(expr)
+        || matches!(expr, Expr::MethodCall(call) if in_pieces(call))
 }
 
 /// What is collected.

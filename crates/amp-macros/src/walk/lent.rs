@@ -3,6 +3,7 @@
 use super::Walker;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
+use crate::scope::Var;
 use syn::{Expr, ExprCall};
 
 impl Walker<'_> {
@@ -19,17 +20,34 @@ impl Walker<'_> {
                 self.assign_var(one, &of_other);
                 self.assign_var(other, &value);
             }
-            // What lies in a field of one's own goes into the variable.
-            [Some(var), None] | [None, Some(var)] => self.given_by_others(var),
+            [Some(var), None] | [None, Some(var)] => {
+                let behind = |arg: &Expr| match arg {
+                    Expr::Reference(place) => self.variable_behind(&place.expr),
+                    place => self.variable_behind(place),
+                };
+                match call.args.iter().filter_map(behind).find(|other| *other != var) {
+                    Some(other) => self.assign_var(var, &self.known(other)),
+                    // What lies in a field of one's own goes into the variable.
+                    None => self.given_by_others(var),
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// The variable that a place is, or refers to.
+    fn variable_behind(&self, place: &Expr) -> Option<usize> {
+        match place {
+            Expr::Unary(reference) => self.variable(&reference.expr),
+            place => self.variable(place),
         }
     }
 
     /// What a variable with a tensor is given only the compiler knows: the variable holds F32.
     pub(super) fn given_by_others(&mut self, var: usize) {
-        // What was made empty takes its type from this.
-        let settled = self.scopes.vars[var].declared || self.scopes.vars[var].open;
-        if !settled && self.known(var).prec.is_tensor() {
+        // What was made empty takes its type from this, and an iterator only moves.
+        let Var { declared, open, iterator, .. } = self.scopes.vars[var];
+        if !(declared || open || iterator) && self.known(var).prec.is_tensor() {
             self.assign_var(var, &Value::new(Prec::Unknown));
         }
     }
@@ -54,8 +72,12 @@ impl Walker<'_> {
     }
 }
 
-/// Whether a path names a function of a module, a container or a trait of `std`: `mem::take`, `Iterator::next`.
+/// Whether a path names a function of a module, a container or a trait of `std`: `mem::take`, `take`, `Iterator::next`.
 pub(super) fn is_of_std(path: &syn::Path) -> bool {
-    const NAMES: &[&str] = &["std", "core", "mem", "Iterator", "Option", "Vec", "VecDeque"];
-    path.segments.len() > 1 && path.segments.iter().any(|segment| NAMES.iter().any(|name| segment.ident == name))
+    const NAMES: &[&str] =
+        &["std", "core", "mem", "Iterator", "Option", "Vec", "VecDeque", "HashMap", "BTreeMap", "Arc", "Rc", "Box"];
+    match path.get_ident() {
+        Some(name) => name == "swap" || name == "take" || name == "replace",
+        None => path.segments.iter().any(|segment| NAMES.iter().any(|name| segment.ident == name)),
+    }
 }

@@ -128,7 +128,7 @@ impl Walker<'_> {
     /// Walks arguments, which may be `named`: `println!("{hidden:?}", hidden = x.relu()?)` assigns nothing.
     fn arguments(&mut self, mac: &Macro, named: bool) -> Option<(Value, Expr)> {
         let mut list = expressions(&mac.tokens)?;
-        let alone = name_of(mac).ends_with("assert") && list.len() == 1;
+        let alone = matches!(name_of(mac).as_str(), "assert" | "debug_assert") && list.len() == 1;
         let message = list.first().filter(|_| alone).map(failed);
         let values = list.iter_mut().map(|arg| match arg {
             Expr::Assign(argument) if named => self.expr(&mut argument.right),

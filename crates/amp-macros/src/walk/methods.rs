@@ -47,7 +47,6 @@ const HANDING: &[Handing] = &[
     passes("with_context"),
     passes("to_owned"),
     passes("into_boxed_slice"),
-    passes("to_vec"),
     passes("split_off"),
     begins("iter"),
     begins("iter_mut"),

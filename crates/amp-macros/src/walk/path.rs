@@ -99,7 +99,7 @@ impl Walker<'_> {
 
     pub(super) fn other_call(&mut self, call: &mut ExprCall, path: &syn::ExprPath, name: &str) -> Value {
         let closure = self.variable(&call.func);
-        if !is_of_std(&path.path) {
+        if closure.is_none() && !is_of_std(&path.path) {
             call.args.iter().for_each(|arg| self.lent_exclusively(arg));
         }
         let values = match closure.filter(|&var| !self.scopes.vars[var].declared) {

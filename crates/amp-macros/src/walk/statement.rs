@@ -3,6 +3,7 @@
 use super::cell::cell;
 use super::configured::{is_conditional, under};
 use super::expect::{list_of_any, names_container};
+use super::gathered::moves_on;
 use super::methods::collects;
 use super::pattern::has_struct;
 use super::tupled::is_vector;
@@ -98,7 +99,7 @@ impl Walker<'_> {
         let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
         let growth = self.growth(&init.expr);
         let apart = named.is_none() && matches!(&*init.expr, Expr::Tuple(_));
-        let vector = is_vector(&init.expr);
+        let (vector, iterator) = (is_vector(&init.expr), moves_on(&init.expr));
         let constants = self.constants_of(&pat, &init.expr);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let narrow = declared.as_ref().map(|declared| &declared.prec).filter(|prec| matches!(prec, Prec::Half(_)));
@@ -148,6 +149,7 @@ impl Walker<'_> {
             self.scopes.vars[first].growth = growth;
             self.scopes.vars[first].apart = apart;
             self.scopes.vars[first].vector = vector;
+            self.scopes.vars[first].iterator = iterator;
             self.scopes.vars[first].untyped = untyped_parameters(&init.expr);
             self.scopes.vars[first].gives = gives;
             self.begin_grown(first, &mut init.expr, &value);

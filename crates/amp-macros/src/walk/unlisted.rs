@@ -233,7 +233,7 @@ impl Walker<'_> {
             return call.args.push(call.item.clone());
         }
         self.consumed = call.extends;
-        if !call.extends {
+        if !call.extends && !matches!(call.name, "zip" | "chain") {
             self.lent_exclusively(arg);
         }
         let mut given = self.expr(arg);
@@ -379,7 +379,8 @@ impl Walker<'_> {
 
 /// What a container holds, as a method of it gives it: of pieces of it, the numbers stand in other places.
 fn item_of(container: &Value, method: &str) -> Value {
-    let in_pieces = method.starts_with("split") || matches!(method, "chunks" | "chunks_exact" | "windows");
+    let in_pieces = method.starts_with("split")
+        || matches!(method, "chunks" | "chunks_exact" | "chunks_mut" | "rchunks" | "windows");
     let constants = if in_pieces || changes(method) { Vec::new() } else { container.constants.clone() };
     Value { constants, shape: Shape::Unknown, ..container.clone() }
 }

@@ -11,6 +11,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("pinverse", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("linalg_inv", Family::Linalg, Class::Full, "LAPACK only")
+        .instead("`inverse`")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),
     Op::new("linalg_inv_ex", Family::Linalg, Class::Full, "LAPACK only")
         .departs("no 16-bit algorithm exists; PyTorch fails or is full on the CPU only"),

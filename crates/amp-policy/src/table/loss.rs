@@ -33,13 +33,14 @@ pub(crate) const OPS: &[Op] = &[
     // Labels are integers: what gets its type from here must not be cast.
     Op::new("nll_loss", Family::Loss, Class::Full, "log-prob gather and mean").implemented(),
     Op::new("nll_loss_with", Family::Loss, Class::Full, "log-prob gather and mean").torch("nll_loss").implemented(),
-    Op::new("nll_loss2d", Family::Loss, Class::Full, "log-prob gather and mean"),
+    Op::new("nll_loss2d", Family::Loss, Class::Full, "log-prob gather and mean").instead("`nll_loss`"),
     Op::new(
         "cross_entropy_loss",
         Family::Loss,
         Class::Full,
         "CPU registers it; CUDA gets fp32 from log_softmax+nll_loss",
     )
+    .instead("`cross_entropy`")
     .tensors(&[0, 1])
     .departs("all losses are full: PyTorch reaches the same through log_softmax"),
     Op::new("cross_entropy", Family::Loss, Class::Full, "public name; composite of log_softmax and nll_loss")
@@ -87,6 +88,7 @@ pub(crate) const OPS: &[Op] = &[
         Class::Full,
         "fused sigmoid keeps gradients bounded; fp32",
     )
+    .instead("`bce_with_logits`")
     .tensors(&[0, 1]),
     Op::new("bce_with_logits", Family::Loss, Class::Full, "fused sigmoid keeps gradients bounded; fp32")
         .torch("binary_cross_entropy_with_logits")
@@ -116,6 +118,7 @@ pub(crate) const OPS: &[Op] = &[
         .torch("multilabel_margin_loss")
         .implemented(),
     Op::new("multilabel_margin_loss_forward", Family::Loss, Class::Full, "CPU internal entry")
+        .instead("`multilabel_margin_loss`")
         .departs("all losses are full"),
     Op::new("multilabel_soft_margin_loss", Family::Loss, Class::Full, "not registered: CUDA result fp32 through sum")
         .tensors(&[0, 1])

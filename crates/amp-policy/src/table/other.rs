@@ -8,7 +8,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("alpha_dropout", Family::Random, Class::Keep, "mask and affine").implemented(),
     Op::new("bernoulli", Family::Random, Class::Keep, "sampling").implemented(),
     Op::new("to", Family::Cast, Class::Keep, "explicit cast always honoured").implemented(),
-    Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy"),
+    Op::new("cpu", Family::Cast, Class::Keep, "Apex upcasts to fp32 before a device-to-host copy")
+        .instead("`to_device`"),
     Op::new("item", Family::Cast, Class::Full, "a number of the host, which is no 16-bit one")
         .torch("cpu")
         .departs("PyTorch gives a Python float, whatever the tensor holds")
@@ -32,11 +33,16 @@ pub(crate) const OPS: &[Op] = &[
         Class::Keep,
         "factories use the default dtype (fp32) and never the autocast dtype",
     )
+    .instead("`Tensor::zeros`")
     .tensors(&[]),
-    Op::new("full", Family::Factory, Class::Keep, "factories use the default dtype").tensors(&[]),
-    Op::new("arange", Family::Factory, Class::Keep, "factories use the default dtype").tensors(&[]),
+    Op::new("full", Family::Factory, Class::Keep, "factories use the default dtype")
+        .instead("`Tensor::full`")
+        .tensors(&[]),
+    Op::new("arange", Family::Factory, Class::Keep, "factories use the default dtype")
+        .instead("`Tensor::arange`")
+        .tensors(&[]),
     Op::new("add_", Family::Inplace, Class::Keep, "in-place never autocasts; result keeps self dtype"),
     Op::new("addmm_", Family::Inplace, Class::Keep, "in-place never autocasts; operand dtypes must match"),
     Op::new("exp_", Family::Inplace, Class::Keep, "in-place never autocasts (Apex raises on fp16 self)"),
-    Op::new("mm_out", Family::Inplace, Class::Keep, "out= variant never autocasts"),
+    Op::new("mm_out", Family::Inplace, Class::Keep, "out= variant never autocasts").instead("`mm`"),
 ];

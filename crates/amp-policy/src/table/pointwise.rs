@@ -42,7 +42,8 @@ pub(crate) const OPS: &[Op] = &[
         .implemented()
         .direct(),
     Op::new("__rpow__", Family::Pointwise, Class::Full, "scalar**tensor goes through pow"),
-    Op::new("__rtruediv__", Family::Pointwise, Class::Full, "scalar/tensor goes through reciprocal"),
+    Op::new("__rtruediv__", Family::Pointwise, Class::Full, "scalar/tensor goes through reciprocal")
+        .instead("`1.0 / x`"),
     Op::new("addcdiv", Family::Pointwise, Class::Widest, "several inputs must share a dtype")
         .tensors(&[0, 1, 2])
         .implemented(),
@@ -79,7 +80,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("lerp", Family::Pointwise, Class::Widest, "requires equal dtypes; mixed inputs raise")
         .tensors(&[0, 1, 2])
         .implemented(),
-    Op::new("where", Family::Pointwise, Class::Widest, "native type promotion").tensors(&[1, 2]),
+    Op::new("where", Family::Pointwise, Class::Widest, "native type promotion").instead("`where_`").tensors(&[1, 2]),
     Op::new("where_", Family::Pointwise, Class::Widest, "native type promotion")
         .torch("where")
         .tensors(&[1, 2])
@@ -140,6 +141,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("logit", Family::Pointwise, Class::Keep, "unlisted").implemented(),
     Op::new("logit_with", Family::Pointwise, Class::Keep, "unlisted").torch("logit").implemented(),
     Op::new("linalg_cross", Family::Pointwise, Class::Widest, "unlisted although torch.cross promotes (gap)")
+        .instead("`cross`")
         .tensors(&[0, 1]),
     Op::new("nan_to_num", Family::Pointwise, Class::Keep, "exact").implemented(),
     Op::new("nan_to_num_with", Family::Pointwise, Class::Keep, "exact").torch("nan_to_num").implemented(),

@@ -4,7 +4,8 @@ use crate::{Class, Family, Op};
 
 pub(crate) const OPS: &[Op] = &[
     Op::new("upsample_nearest1d", Family::Resample, Class::Full, "backward accumulates many pixels").implemented(),
-    Op::new("upsample_nearest2d", Family::Resample, Class::Full, "backward accumulates many pixels"),
+    Op::new("upsample_nearest2d", Family::Resample, Class::Full, "backward accumulates many pixels")
+        .instead("`upsample_nearest`"),
     Op::new("upsample_nearest", Family::Resample, Class::Full, "backward accumulates many pixels")
         .torch("upsample_nearest2d")
         .implemented()
@@ -15,7 +16,8 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("_upsample_nearest_exact3d", Family::Resample, Class::Full, "same as nearest"),
     Op::new("upsample_linear1d", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
         .implemented(),
-    Op::new("upsample_bilinear2d", Family::Resample, Class::Full, "coordinate precision and backward accumulation"),
+    Op::new("upsample_bilinear2d", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
+        .instead("`upsample_bilinear`"),
     Op::new("upsample_bilinear", Family::Resample, Class::Full, "coordinate precision and backward accumulation")
         .torch("upsample_bilinear2d")
         .implemented()
@@ -33,7 +35,9 @@ pub(crate) const OPS: &[Op] = &[
     .torch("grid_sampler")
     .tensors(&[0, 1])
     .implemented(),
-    Op::new("grid_sampler_2d", Family::Resample, Class::Keep, "CPU internal entry").tensors(&[0, 1]),
+    Op::new("grid_sampler_2d", Family::Resample, Class::Keep, "CPU internal entry")
+        .instead("`grid_sample`")
+        .tensors(&[0, 1]),
     Op::new("grid_sampler_3d", Family::Resample, Class::Keep, "CPU internal entry").tensors(&[0, 1]),
     Op::new("_grid_sampler_2d_cpu_fallback", Family::Resample, Class::Keep, "CPU internal entry"),
     Op::new(

@@ -45,7 +45,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("matrix_norm", Family::Reduction, Class::Full, "squares overflow")
         .torch("linalg_matrix_norm")
         .implemented(),
-    Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow"),
+    Op::new("frobenius_norm", Family::Reduction, Class::Full, "squares overflow").instead("`matrix_norm`"),
     Op::new("nuclear_norm", Family::Reduction, Class::Full, "needs an SVD; no half kernel"),
     Op::new("renorm", Family::Reduction, Class::Full, "norm inside").implemented(),
     Op::new("dist", Family::Reduction, Class::Full, "norm of a difference").tensors(&[0, 1]).implemented().direct(),

@@ -37,7 +37,7 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("kthvalue", Family::Index, Class::Keep, "exact selection").torch("sort").implemented(),
     Op::new("argsort", Family::Index, Class::Keep, "integer output").implemented(),
     Op::new("reshape", Family::Shape, Class::Keep, "data movement").implemented().commutes(),
-    Op::new("view", Family::Shape, Class::Keep, "metadata only"),
+    Op::new("view", Family::Shape, Class::Keep, "metadata only").instead("`reshape`"),
     Op::new("transpose", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),
     Op::new("t", Family::Shape, Class::Keep, "metadata only").torch("transpose").implemented().commutes(),
     Op::new("permute", Family::Shape, Class::Keep, "metadata only").implemented().commutes(),

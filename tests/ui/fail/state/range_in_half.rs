@@ -1,4 +1,4 @@
-//~ error: FullRange
+//~ error: the function or associated item `arange` exists for struct `amp::Tensor<amp::F16>`, but its trait bounds were not satisfied
 use amp::prelude::*;
 
 pub fn f(device: &Device) -> Result<Tensor<F16>> {

@@ -1,7 +1,9 @@
 use super::{CpuBackend, room, storage_mut, view};
 use crate::Result;
 use crate::backend::{Buffer, MatMul, Operand, unary_grad_after};
+use amp_cpu::simd::Level;
 use amp_cpu::{DType, Epilogue, Storage, Unary, View};
+use std::sync::Once;
 
 impl MatMul for CpuBackend {
     /// From where on the products themselves take most of the time. Fewer rows, as of a recurrent layer's step or of a token that
@@ -64,7 +66,27 @@ fn product(a: Operand<'_>, b: Operand<'_>, added: [Option<Operand<'_>>; 2], out:
         }
     }
     room("matmul", elements(&a, &b), out)?;
+    say_what_is_slow(a.logical);
     Ok(amp_cpu::matmul(&a, &b, &epilogue, out))
+}
+
+/// Says once, in the log, that products in a 16-bit precision are none of this processor's own.
+fn say_what_is_slow(dtype: DType) {
+    static SAID: [Once; 2] = [const { Once::new() }; 2];
+    let (said, native) = match dtype {
+        DType::BF16 => (&SAID[0], Level::Avx512Bf16),
+        DType::F16 => (&SAID[1], Level::Amx),
+        _ => return,
+    };
+    let level = Level::current();
+    if level < native {
+        let level = level.name();
+        said.call_once(|| {
+            log::info!(
+                "cpu: products of {dtype} run in F32 arithmetic here ({level}): they save memory rather than time"
+            );
+        });
+    }
 }
 
 /// Number of elements of a product.

@@ -1,7 +1,7 @@
 //! The geometries of few channels, at every level, against the reference of [`super::super::tests`].
 
 use super::super::tests::{Case, spec};
-use super::super::{Gather, forward, lattice_of_weight, sizes, transposed};
+use super::super::{Gather, forward, sizes, transposed};
 use super::{gather, weight};
 use crate::gemm::kernel::Full;
 use crate::simd::Level;
@@ -26,15 +26,14 @@ fn check_at<T: Full>(case: &Case, out: DType) {
         let y = forward::<T>(&x, &w, None, spec, (out, MemoryOrder::RowMajor), gather);
         let dx = transposed::<T>(&grad, &w, None, sizes(&x), spec, (out, MemoryOrder::RowMajor), gather);
         let mut dw = Storage::zeros(T::DTYPE, w.layout.count());
-        let lattice = lattice_of_weight(&grad, sizes(&w), spec);
-        weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &lattice, &mut dw);
+        weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &case.lattice(), &mut dw);
         case.compare(y, dx, dw);
         let (x, grad) = (case.x.channels_last(), case.grad.channels_last());
         let (x, grad, out) = (x.view(), grad.view(), (out, MemoryOrder::ChannelsLast));
         let y = forward::<T>(&x, &w, None, spec, out, gather);
         let dx = transposed::<T>(&grad, &w, None, sizes(&x), spec, out, gather);
         let mut dw = Storage::zeros(T::DTYPE, w.layout.count());
-        weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &lattice, &mut dw);
+        weight::accumulate_at::<T>(level, &grad, &x, sizes(&w), &case.lattice(), &mut dw);
         let [y, dx] = [(y, case.grad.shape()), (dx, case.x.shape())]
             .map(|(result, shape)| Tensor::row_major(shape, MemoryOrder::ChannelsLast, &result));
         case.compare(y, dx, dw);

@@ -2,7 +2,7 @@
 
 use super::super::tests::{Case, spec};
 use super::super::tile::Convolve;
-use super::super::{Conv2d, Gather, forward, lattice_of_weight, sizes};
+use super::super::{Conv2d, Gather, forward, sizes};
 use super::{gather, weight};
 use crate::MemoryOrder::{ChannelsLast, RowMajor};
 use crate::simd::Level;
@@ -41,8 +41,7 @@ fn images(case: &Case, level: Level, out: DType) -> [Storage; 2] {
 fn kernels(case: &Case, level: Level) -> Storage {
     let (x, grad, shape) = (case.x.view(), case.grad.channels_last(), sizes(&case.w.view()));
     let mut into = Storage::zeros(DType::F32, case.w.view().layout.count());
-    let lattice = lattice_of_weight(&grad.view(), shape, &case.spec);
-    assert!(weight::accumulate(bf16::convolve(level), &grad.view(), &x, shape, &lattice, &mut into));
+    assert!(weight::accumulate(bf16::convolve(level), &grad.view(), &x, shape, &case.lattice(), &mut into));
     into
 }
 

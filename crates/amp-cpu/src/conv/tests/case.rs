@@ -74,10 +74,15 @@ impl Case {
         self.check_kernels_packed(amx());
     }
 
+    /// The pixels of the gradient, and the taps of the kernel.
+    pub(in super::super) fn lattice(&self) -> Lattice {
+        let ([.., height, width], [.., kh, kw]) = (sizes(&self.grad.view()), sizes(&self.w.view()));
+        Lattice::forward(&self.spec, [height, width], [kh, kw])
+    }
+
     /// Checks the gradient of kernels with panels for the tiles of a matrix product.
     pub(super) fn check_kernels_packed(&self, kernel: tile::Kernel<bf16>) {
-        let ([_, _, height, width], w @ [_, _, kh, kw]) = (sizes(&self.grad.view()), sizes(&self.w.view()));
-        let lattice = Lattice::forward(&self.spec, [height, width], [kh, kw]);
+        let (w, lattice) = (sizes(&self.w.view()), self.lattice());
         let [grad, x] = [&self.grad, &self.x].map(Tensor::channels_last);
         let cut_small = weight::Limits { band: 1 << 8, whole: 1 << 9, partial: 1 << 11 };
         for limits in [weight::LIMITS, cut_small] {

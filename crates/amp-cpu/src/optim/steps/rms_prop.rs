@@ -31,9 +31,8 @@ impl Kernel for RmsProp<'_, '_> {
             let mut spread = square[i];
             if self.centered {
                 rest[0][i] = S::mul_add(self.new, g - rest[0][i], rest[0][i]);
-                // Rounding may leave the variance of a constant gradient slightly below 0.
-                // NaN stays NaN, which `max` would hide.
                 spread -= rest[0][i] * rest[0][i];
+                // Rounding may leave the variance of a constant gradient slightly below 0; `max` would hide NaN.
                 spread = if spread < 0.0 { 0.0 } else { spread };
             }
             let mut step = g / (spread.sqrt() + self.eps);

@@ -1,0 +1,111 @@
+//! Narrow values that others are given stay narrow where it is seen who takes them.
+
+use amp::prelude::*;
+use std::mem::{swap, take};
+
+struct Cell {
+    h: Tensor<F16>,
+}
+
+impl Cell {
+    fn new(h: Tensor<F16>) -> Self {
+        Self { h }
+    }
+}
+
+struct Head {
+    seen: Vec<f64>,
+}
+
+impl Head {
+    fn softmax(&mut self, log: &mut Vec<f64>, by: f64) {
+        self.seen.push(by);
+        log.push(by);
+    }
+}
+
+fn temperature() -> f64 {
+    0.5
+}
+
+#[autocast(f16)]
+fn state(state: &mut Tensor<F16>, x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut next = x.matmul(w)?;
+    std::mem::swap(&mut next, state);
+    next.matmul(w)
+}
+
+#[autocast(f16)]
+fn swapped(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F16>> {
+    let (mut a, mut b) = (x.matmul(w)?, w.matmul(w)?);
+    swap(&mut a, &mut b);
+    a + b
+}
+
+#[autocast(f16)]
+fn taken(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Vec<Tensor<F16>>> {
+    let mut list = vec![x.matmul(w)?];
+    Ok(take(&mut list))
+}
+
+#[autocast(f16)]
+fn by_closure(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F16>> {
+    let halve = |h: &mut Tensor<F16>| -> Result<()> {
+        *h = (&*h * 0.5)?;
+        Ok(())
+    };
+    let mut h = x.matmul(w)?;
+    halve(&mut h)?;
+    Ok(h)
+}
+
+#[autocast(f16)]
+fn zipped(xs: &[Tensor<F32>], w: &Tensor<F32>) -> Result<Vec<Tensor<F16>>> {
+    let mut hs = vec![w.matmul(w)?, w.matmul(w)?];
+    for (x, h) in xs.iter().zip(&mut hs) {
+        *h = h.matmul(x)?;
+    }
+    Ok(hs)
+}
+
+#[autocast(f16)]
+fn of_ones_own(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Cell> {
+    let cell = Cell::new(x.matmul(w)?);
+    Ok(cell)
+}
+
+#[autocast(f16)]
+fn logged(head: &mut Head, log: &mut Vec<f64>, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    head.softmax(log, temperature());
+    log.push(1.0);
+    x.matmul(x)
+}
+
+#[autocast(f16)]
+fn pieces(x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    fn skip_one(it: &mut impl Iterator) {
+        it.next();
+    }
+    let hs = x.matmul(w)?.chunk(2, 0)?;
+    let mut it = hs.chunks(1);
+    skip_one(&mut it);
+    Ok(it.next().expect("two")[0].clone())
+}
+
+#[test]
+fn runs() -> Result<()> {
+    let x = Tensor::<F32>::ones([2, 2], &Device::cpu())?;
+    let mut half = x.to::<F16>()?;
+    assert_eq!(state(&mut half, &x, &x)?.to_vec()?, [2.0; 4]);
+    assert_eq!(half.to::<F32>()?.to_vec()?, [2.0; 4]);
+    assert_eq!(swapped(&x, &x)?.to::<F32>()?.to_vec()?, [4.0; 4]);
+    assert_eq!(taken(&x, &x)?.len(), 1);
+    assert_eq!(by_closure(&x, &x)?.to::<F32>()?.to_vec()?, [1.0; 4]);
+    assert_eq!(zipped(&[x.clone(), x.clone()], &x)?[1].to::<F32>()?.to_vec()?, [4.0; 4]);
+    assert_eq!(of_ones_own(&x, &x)?.h.to::<F32>()?.to_vec()?, [2.0; 4]);
+    let (mut head, mut log) = (Head { seen: Vec::new() }, Vec::new());
+    logged(&mut head, &mut log, &x)?;
+    assert_eq!((head.seen, log), (vec![0.5], vec![0.5, 1.0]));
+    assert_eq!(pieces(&x, &x)?.dims(), [1, 2]);
+    Ok(())
+}
