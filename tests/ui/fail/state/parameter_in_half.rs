@@ -1,8 +1,8 @@
 //~ error: mismatched types
 use amp::prelude::*;
 
-pub fn f(weight: &Tensor<F32>) -> Result<Parameter> {
-    Parameter::new(&weight.to::<BF16>()?)
+pub fn f(weight: &Tensor<BF16>) -> Result<Parameter> {
+    Parameter::new(weight)
     //~ ^ here
 }
 
