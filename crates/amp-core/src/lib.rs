@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod tuples;
+
 pub mod autograd;
 pub mod backend;
 mod device;

@@ -285,24 +285,12 @@ macro_rules! tuples {
     ($($($name:ident $at:tt),+;)*) => { $(
         impl<$($name: Plain),+> Plain for ($($name,)+) {}
 
-        impl<K: Copy, $($name: Recast<K>),+> Recast<K> for ($($name,)+) {
+        impl<Target: Copy, $($name: Recast<Target>),+> Recast<Target> for ($($name,)+) {
             type Output = ($($name::Output,)+);
-            fn recast(self, to: K) -> Self::Output {
+            fn recast(self, to: Target) -> Self::Output {
                 ($(self.$at.recast(to),)+)
             }
         }
     )* };
 }
-tuples! {
-    A 0, B 1;
-    A 0, B 1, C 2;
-    A 0, B 1, C 2, D 3;
-    A 0, B 1, C 2, D 3, E 4;
-    A 0, B 1, C 2, D 3, E 4, F 5;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, M 10;
-    A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, M 10, N 11;
-}
+of_tuples!(tuples);
