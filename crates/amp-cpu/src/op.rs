@@ -47,6 +47,8 @@ pub enum Unary {
     Ceil,
     /// To nearest, ties to even
     Round,
+    /// Towards 0
+    Trunc,
     /// `max(x, 0)`; NaN stays NaN
     Relu,
     /// `x` or `slope * x`
@@ -153,6 +155,12 @@ pub enum Binary {
     Atan2,
     /// `a`, times `b` unless it is above 0
     Leaky,
+    /// `a / b` towards minus infinity
+    FloorDivide,
+    /// `a - b * floor(a / b)`, exact before it is rounded
+    Remainder,
+    /// `a - b * trunc(a / b)`, exact
+    Fmod,
 }
 
 /// `y = a ? b`, truth values out.

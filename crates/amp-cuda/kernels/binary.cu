@@ -1,7 +1,7 @@
 // Element by element: functions of two and three operands, comparison, selection; in the way of unary.cu.
 #include "quads.cuh"
 
-enum Binary { ADD, SUB, MUL, DIV, POW, MINIMUM, MAXIMUM, LEAKY, ATAN2 };
+enum Binary { ADD, SUB, MUL, DIV, POW, MINIMUM, MAXIMUM, LEAKY, ATAN2, FLOOR_DIVIDE, REMAINDER, FMOD };
 enum Compare { EQ, NE, LT, LE, GT, GE };
 enum Ternary { ADDCMUL, ADDCDIV, LERP };
 
@@ -55,10 +55,32 @@ template <> __device__ inline i64 binary<i64>(int op, i64 l, i64 r) {
     }
 }
 
-template <class C> __device__ inline void binary_rest(const BinaryArgs& a, int op, i64 done) {
+// Whether 0 lies between what is left of a division and its divisor.
+template <class C> __device__ inline bool crosses(C rest, C r) { return rest != 0 && (rest < 0) != (r < 0); }
+
+// A quotient that is rounded down, or what is left of it, of floats too: their quotients are numbers of double.
+__device__ inline double division(int op, double l, double r) {
+    double rest = fmod(l, r);
+    if (op != FLOOR_DIVIDE) return op == REMAINDER && crosses(rest, r) ? rest + r : rest;
+    if (r == 0) return l / r;
+    // An integer but for its rounding.
+    double whole = rint((l - rest) / r - crosses(rest, r));
+    return whole == 0 ? copysign(whole, l / r) : whole;
+}
+
+// A division by 0 gives 0.
+__device__ inline i64 division(int op, i64 l, i64 r) {
+    if (r == 0) return 0;
+    if (r == -1) return op == FLOOR_DIVIDE ? minus((i64)0, l) : 0;
+    i64 rest = l % r;
+    if (op == FLOOR_DIVIDE) return l / r - crosses(rest, r);
+    return op == REMAINDER && crosses(rest, r) ? rest + r : rest;
+}
+
+template <class C, class F> __device__ inline void binary_rest(const BinaryArgs& a, i64 done, F f) {
     FOR_EACH(k, a.n - done) {
         i64 i = done + k;
-        C y = binary<C>(op, load<C>(a.l, i), load<C>(a.r, i));
+        C y = f(load<C>(a.l, i), load<C>(a.r, i));
         store_as(a.y, a.out, i, y);
         if (a.narrow) store_as(a.narrow, a.narrow_type, i, y);
     }
@@ -76,12 +98,25 @@ template <bool KNOWN, int M, int H = M> __device__ inline void binary_quads(cons
     i64 done = join_quads<KNOWN, M, 2, H>({&a.l, &a.r}, a.n, a.out,
         [&](const float* v) { return binary<float>(op, v[0], v[1]); },
         IntoBoth{{a.y, a.out}, {a.narrow, a.narrow_type}});
-    binary_rest<float>(a, op, done);
+    binary_rest<float>(a, done, [&](float l, float r) { return binary<float>(op, l, r); });
+}
+
+template <class C> __device__ inline void binary_all(const BinaryArgs& a) {
+    binary_rest<C>(a, 0, [&](C l, C r) { return binary<C>(a.op, l, r); });
+}
+
+template <class C> __device__ inline void division_all(const BinaryArgs& a) {
+    binary_rest<C>(a, 0, [&](C l, C r) { return (C)division(a.op, l, r); });
 }
 
 KERNEL(binary_f32, BinaryArgs) { binary_quads<false, 1>(a, a.op); }
-KERNEL(binary_f64, BinaryArgs) { binary_rest<double>(a, a.op, 0); }
-KERNEL(binary_i64, BinaryArgs) { binary_rest<i64>(a, a.op, 0); }
+KERNEL(binary_f64, BinaryArgs) { binary_all<double>(a); }
+KERNEL(binary_i64, BinaryArgs) { binary_all<i64>(a); }
+
+// On their own, because they need many registers.
+KERNEL(division_f32, BinaryArgs) { division_all<float>(a); }
+KERNEL(division_f64, BinaryArgs) { division_all<double>(a); }
+KERNEL(division_i64, BinaryArgs) { division_all<i64>(a); }
 
 STREAMING_KERNEL(arithmetic_f32, BinaryArgs) {
     switch (a.op) {

@@ -168,7 +168,8 @@ __device__ inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
     __device__ inline float name##_of(float v) { return name##f(v); }   \
     __device__ inline double name##_of(double v) { return name(v); }
 FUNCTION(exp) FUNCTION(expm1) FUNCTION(log) FUNCTION(log1p) FUNCTION(log2) FUNCTION(sin) FUNCTION(cos) FUNCTION(tanh)
-FUNCTION(erf) FUNCTION(erfc) FUNCTION(sqrt) FUNCTION(floor) FUNCTION(ceil) FUNCTION(rint) FUNCTION(fabs)
+FUNCTION(erf) FUNCTION(erfc) FUNCTION(sqrt) FUNCTION(floor) FUNCTION(ceil) FUNCTION(rint) FUNCTION(trunc)
+FUNCTION(fabs)
 #undef FUNCTION
 // 2^v; relative error below 2^-21, subnormal results are 0.
 __device__ inline float exp2_fast(float v) {

@@ -17,7 +17,7 @@
 enum Unary {
     NEG, ABS, SIGN, SQR, SQRT, RSQRT, RECIP, EXP, EXPM1, LOG, LOG1P, LOG2, SIN, COS, TANH, SIGMOID, LOG_SIGMOID, ERF,
     FLOOR, CEIL, ROUND, RELU, LEAKY_RELU, ELU, GELU, GELU_TANH, SILU, SOFTPLUS, HARDSWISH, CLAMP, HUBER, POWF, AFFINE,
-    HARDTANH
+    HARDTANH, TRUNC
 };
 
 template <class C> __device__ inline C sign_of(C v) { return v > 0 ? (C)1 : v < 0 ? (C)-1 : (C)0; }
@@ -104,6 +104,7 @@ template <class C> __device__ __forceinline__ C unary(int op, C v, double p0, do
         case FLOOR: return floor_of(v);
         case CEIL: return ceil_of(v);
         case ROUND: return rint_of(v);
+        case TRUNC: return trunc_of(v);
         case RELU: return v <= 0 ? (C)0 : v;
         case LEAKY_RELU: return v > 0 ? v : v * (C)p0;
         case ELU: return v > 0 ? v : (C)p0 * expm1_of(v);
@@ -130,7 +131,7 @@ template <> __device__ i64 unary<i64>(int op, i64 v, double p0, double p1) {
         case ABS: return v < 0 ? minus((i64)0, v) : v;
         case SIGN: return sign_of(v);
         case SQR: return times(v, v);
-        case FLOOR: case CEIL: case ROUND: return v;
+        case FLOOR: case CEIL: case ROUND: case TRUNC: return v;
         case RELU: return v > 0 ? v : 0;
         case CLAMP: {
             i64 min = to_i64(ceil(p0)), max = to_i64(floor(p1));
@@ -202,7 +203,7 @@ template <class C> __device__ __forceinline__ C unary_grad(int op, C s, C g, dou
     switch (op) {
         case NEG: return -g;
         case ABS: return g * sign_of(s);
-        case SIGN: case FLOOR: case CEIL: case ROUND: return 0;
+        case SIGN: case FLOOR: case CEIL: case ROUND: case TRUNC: return 0;
         case SQR: return g * (2 * s);
         case SQRT: return g / (2 * s);
         case RSQRT: return g * ((C)-0.5 * (s * s * s));

@@ -2,7 +2,7 @@
 
 use super::composed::{affine, composed, wide};
 use super::kernel::{binary, compare, select, unary};
-use crate::precision::{Float, Numeric, full_range};
+use crate::precision::{Float, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -46,12 +46,6 @@ fn leg(x: &RawTensor) -> Result<RawTensor> {
 /// `y`, and `x` itself where that is 0: a product with the sign of `x`, which is 0 then, would lose that of -0.
 pub(super) fn or_zero(op: &'static str, x: &RawTensor, y: &RawTensor, out: DType) -> Result<RawTensor> {
     select(op, &compare(op, Compare::Eq, x, &number(x, 0.0)?)?, x, y, out)
-}
-
-/// The integer next to `x` on the side of 0.
-fn towards_zero(x: &RawTensor, out: DType) -> Result<RawTensor> {
-    let below = compare("trunc", Compare::Lt, x, &number(x, 0.0)?)?;
-    select("trunc", &below, &unary(Unary::Ceil, x, x.logical)?, &unary(Unary::Floor, x, x.logical)?, out)
 }
 
 /// `e^(|x| / 2)`: its square leaves the range only where `cosh(x)` does.
@@ -98,21 +92,11 @@ fn logit<P: Float>(x: &Tensor<P>, eps: Option<f64>) -> Result<Tensor<P>> {
     Ok(Tensor::from_raw(composed("logit", &x.raw, forward, slope)?))
 }
 
-impl<P: Numeric> Tensor<P> {
-    /// The integer next to `x` on the side of 0 (`torch.trunc`); its derivative is 0.
-    #[track_caller]
-    pub fn trunc(&self) -> Result<Self> {
-        let y = towards_zero(&self.raw, self.raw.logical)?;
-        let level = |x: &RawTensor| RawTensor::full(x.device(), 0.0, *x.shape(), wide(x));
-        Ok(Self::from_raw(composed("trunc", &self.raw, |_| Ok(y), level)?))
-    }
-}
-
 impl<P: Float> Tensor<P> {
     /// `x - trunc(x)`, with the sign of `x` (`torch.frac`).
     #[track_caller]
     pub fn frac(&self) -> Result<Self> {
-        let forward = |x: &RawTensor| binary("frac", Binary::Sub, x, &towards_zero(x, x.logical)?, x.logical);
+        let forward = |x: &RawTensor| binary("frac", Binary::Sub, x, &of(Unary::Trunc, x)?, x.logical);
         let slope = |x: &RawTensor| RawTensor::full(x.device(), 1.0, *x.shape(), wide(x));
         Ok(Self::from_raw(composed("frac", &self.raw, forward, slope)?))
     }

@@ -115,6 +115,7 @@ keep! { Numeric, step:
     sign, Sign, "-1, 0 or 1; 0 for NaN (`torch.sign`).";
     floor, Floor, "The integer below or at `x` (`torch.floor`).";
     ceil, Ceil, "The integer above or at `x` (`torch.ceil`).";
+    trunc, Trunc, "The integer next to `x` on the side of 0 (`torch.trunc`).";
     round, Round, "The nearest integer, the even one of two (`torch.round`).";
 }
 keep! { Float, unary:

@@ -5,7 +5,7 @@ use super::operand::{Chunk, Operand};
 use super::stream::{Body, Stream, WHOLE, for_streams, stream};
 use crate::convert::Compute;
 use crate::lockstep::{BLOCK, memory, rooms};
-use crate::math::Float;
+use crate::math::{Float, divided, divided_integers, divided_near};
 use crate::output::Output;
 use crate::parallel::Cost;
 use crate::simd::{Kernel, Level, Simd, dispatch};
@@ -58,6 +58,9 @@ macro_rules! each_of {
             Binary::Maximum => each!($y, $slices => if ($a > $b) | is_nan($a) { $a } else { $b }),
             Binary::Atan2 => each!($y, $slices => $a.atan2::<S>($b)),
             Binary::Leaky => each!($y, $slices => if $a > T::of(0.0) { $a } else { $a * $b }),
+            Binary::FloorDivide => each!($y, $slices => near(Binary::FloorDivide, $a, $b)),
+            Binary::Remainder => each!($y, $slices => near(Binary::Remainder, $a, $b)),
+            Binary::Fmod => each!($y, $slices => near(Binary::Fmod, $a, $b)),
         }
     };
 }
@@ -72,6 +75,25 @@ impl<T: Float> Body<T, 2> for Arithmetic {
             [a, &[b]] => each_of!(self.0, y, a, b, (a)),
             [a, b] => each_of!(self.0, y, a, b, (a, b)),
         }
+        if let Binary::FloorDivide | Binary::Remainder | Binary::Fmod = self.0 {
+            divide_far(self.0, x, y);
+        }
+    }
+}
+
+#[inline(always)]
+fn near<T: Float>(op: Binary, a: T, b: T) -> T {
+    T::of(divided_near(op, a.wide(), b.wide()))
+}
+
+/// Divides again where the quotient is so large that [`divided_near`] gave NaN.
+fn divide_far<T: Float>(op: Binary, [a, b]: [&[T]; 2], y: &mut [T]) {
+    if !y.iter().fold(false, |any, &y| any | is_nan(y)) {
+        return;
+    }
+    let wide = |x: &[T], i: usize| x[if x.len() == 1 { 0 } else { i }].wide();
+    for (i, y) in y.iter_mut().enumerate().filter(|(_, y)| is_nan(**y)) {
+        *y = T::of(divided(op, wide(a, i), wide(b, i)));
     }
 }
 
@@ -88,6 +110,9 @@ impl Body<i64, 2> for Arithmetic {
             Binary::Maximum => each!(y, (a, b) => i64::max(a, b)),
             Binary::Atan2 => each!(y, (a, b) => (a as f64).atan2(b as f64) as i64),
             Binary::Leaky => each!(y, (a, b) => if a > 0 { a } else { a.wrapping_mul(b) }),
+            op @ (Binary::FloorDivide | Binary::Remainder | Binary::Fmod) => {
+                each!(y, (a, b) => divided_integers(op, a, b));
+            }
         }
     }
 }

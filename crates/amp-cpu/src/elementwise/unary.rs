@@ -100,6 +100,7 @@ impl<T: Float> Body<T, 1> for Forward {
             Unary::Floor => each!(y, (x) => x.floor()),
             Unary::Ceil => each!(y, (x) => x.ceil()),
             Unary::Round => each!(y, (x) => x.round()),
+            Unary::Trunc => each!(y, (x) => x.trunc()),
             Unary::Relu => each!(y, (x) => if x <= zero { zero } else { x }),
             Unary::LeakyRelu(slope) => {
                 let slope = T::of(slope);
@@ -141,7 +142,7 @@ impl<T: Float> Body<T, 2> for Backward {
         match self.0 {
             Unary::Neg => each!(y, (g) => -g),
             Unary::Abs => each!(y, (s, g) => g * sign(s)),
-            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => y.fill(zero),
+            Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => y.fill(zero),
             Unary::Sqr => each!(y, (s, g) => g * (two * s)),
             Unary::Sqrt => each!(y, (s, g) => g / (two * s)),
             Unary::Rsqrt => each!(y, (s, g) => g * (-half * (s * s * s))),
@@ -321,7 +322,7 @@ impl Body<i64, 1> for Forward {
             Unary::Abs => each!(y, (x) => i64::wrapping_abs(x)),
             Unary::Sign => each!(y, (x) => i64::signum(x)),
             Unary::Sqr => each!(y, (x) => x.wrapping_mul(x)),
-            Unary::Floor | Unary::Ceil | Unary::Round => y.copy_from_slice(x),
+            Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => y.copy_from_slice(x),
             Unary::Relu => each!(y, (x) => x.max(0)),
             Unary::Clamp { min, max } => each!(y, (x) => x.max(min.ceil() as i64).min(max.floor() as i64)),
             Unary::Affine { mul, add } if mul.fract() == 0.0 && add.fract() == 0.0 => {

@@ -1,6 +1,7 @@
 //! The functions of one real variable that kernels are made of, in F32 and F64.
 
 mod arc;
+mod division;
 mod erf;
 mod single;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 
 use crate::convert::Compute;
 use crate::simd::Simd;
+pub(crate) use division::{divided, divided_integers, divided_near};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use single::{EXP_LIMITS, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW, ROUNDER};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -21,12 +23,14 @@ pub(crate) trait Float:
     Compute + Neg<Output = Self> + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
 {
     fn of(v: f64) -> Self;
+    fn wide(self) -> f64;
     fn mul_add<S: Simd>(self, b: Self, c: Self) -> Self;
     fn abs(self) -> Self;
     fn sqrt(self) -> Self;
     fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn round(self) -> Self;
+    fn trunc(self) -> Self;
     fn exp<S: Simd>(self) -> Self;
     fn expm1<S: Simd>(self) -> Self;
     fn ln<S: Simd>(self) -> Self;
@@ -70,6 +74,11 @@ impl Float for f64 {
     }
 
     #[inline(always)]
+    fn wide(self) -> f64 {
+        self
+    }
+
+    #[inline(always)]
     fn normal<S: Simd>(self) -> (Self, Self) {
         let density = 0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI * f64::exp(-0.5 * self * self);
         (0.5 * libm_erfc(-FRAC_1_SQRT_2 * self), density)
@@ -82,6 +91,7 @@ impl Float for f64 {
         floor(x) = f64::floor(x);
         ceil(x) = f64::ceil(x);
         round(x) = x.round_ties_even();
+        trunc(x) = f64::trunc(x);
         exp<S>(x) = f64::exp(x);
         expm1<S>(x) = x.exp_m1();
         ln<S>(x) = f64::ln(x);
@@ -107,6 +117,11 @@ impl Float for f32 {
         v as f32
     }
 
+    #[inline(always)]
+    fn wide(self) -> f64 {
+        self.into()
+    }
+
     methods! {
         mul_add<S>(a, b, c) = S::mul_add(a, b, c);
         abs(x) = f32::abs(x);
@@ -114,6 +129,7 @@ impl Float for f32 {
         floor(x) = f32::floor(x);
         ceil(x) = f32::ceil(x);
         round(x) = x.round_ties_even();
+        trunc(x) = f32::trunc(x);
         exp<S>(x) = single::exp::<S>(x);
         expm1<S>(x) = single::expm1::<S>(x);
         ln<S>(x) = single::ln::<S>(x);

@@ -43,6 +43,7 @@ fn unary_code(op: Unary) -> (i32, [f64; 2]) {
         Unary::Powf(p) => (31, [p, 0.0]),
         Unary::Affine { mul, add } => (32, [mul, add]),
         Unary::Hardtanh { min, max } => (33, [min, max]),
+        Unary::Trunc => (34, [0.0; 2]),
     }
 }
 
@@ -59,7 +60,12 @@ fn is_activation(op: Unary) -> bool {
 /// The kernel for operation number `op` of two operands.
 fn binary_stem(op: i32, compute: Compute) -> &'static str {
     let arithmetic = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div].map(binary_code);
-    if compute == Compute::F32 && arithmetic.contains(&op) { "arithmetic" } else { "binary" }
+    let division = [Binary::FloorDivide, Binary::Remainder, Binary::Fmod].map(binary_code);
+    match op {
+        op if compute == Compute::F32 && arithmetic.contains(&op) => "arithmetic",
+        op if division.contains(&op) => "division",
+        _ => "binary",
+    }
 }
 
 fn binary_code(op: Binary) -> i32 {
@@ -73,6 +79,9 @@ fn binary_code(op: Binary) -> i32 {
         Binary::Maximum => 6,
         Binary::Leaky => 7,
         Binary::Atan2 => 8,
+        Binary::FloorDivide => 9,
+        Binary::Remainder => 10,
+        Binary::Fmod => 11,
     }
 }
 

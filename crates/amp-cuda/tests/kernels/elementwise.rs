@@ -3,7 +3,7 @@ use amp_core::backend::{Binary, Compare, DType, NormKind, Ternary, Unary};
 
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-const UNARY: [Unary; 38] = [
+const UNARY: [Unary; 39] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -25,6 +25,7 @@ const UNARY: [Unary; 38] = [
     Unary::Floor,
     Unary::Ceil,
     Unary::Round,
+    Unary::Trunc,
     Unary::Relu,
     Unary::LeakyRelu(0.1),
     Unary::Elu(1.3),
@@ -43,6 +44,8 @@ const UNARY: [Unary; 38] = [
     Unary::Powf(1.7),
     Unary::Affine { mul: 1.5, add: -0.25 },
 ];
+
+const DIVISIONS: [Binary; 3] = [Binary::FloorDivide, Binary::Remainder, Binary::Fmod];
 
 /// What 16-bit arithmetic trips over.
 fn specials() -> Vec<f64> {
@@ -117,7 +120,10 @@ fn integers_stay_integers() {
     for op in [Unary::Neg, Unary::Abs, Unary::Sqr, Unary::Relu, Unary::Clamp { min: -1.5, max: 50.0 }] {
         check_same(&format!("{op:?}"), &[x.clone()], DType::I64, 0.0, &|b, x, out| Ok(vec![b.unary(op, x[0], out)?]));
     }
-    for op in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Pow, Binary::Minimum, Binary::Maximum] {
+    let limits = [Binary::Minimum, Binary::Maximum];
+    let ops =
+        [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Pow].into_iter().chain(limits).chain(DIVISIONS);
+    for op in ops {
         check_same(&format!("{op:?}"), &[x.clone(), y.clone()], DType::I64, 0.0, &|b, x, out| {
             Ok(vec![b.binary(op, x[0], x[1], out)?])
         });
@@ -180,6 +186,11 @@ fn comparisons_selections_and_special_operands() {
         for op in [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge] {
             check_same(&format!("{op:?}"), &[a.clone(), b.clone()], DType::Bool, 0.0, &|b, x, _| {
                 Ok(vec![b.compare(op, x[0], x[1])?])
+            });
+        }
+        for op in DIVISIONS {
+            check_same(&format!("{op:?}"), &[a.clone(), b.clone()], dtype, 1.0, &|b, x, out| {
+                Ok(vec![b.binary(op, x[0], x[1], out)?])
             });
         }
         for op in [Binary::Add, Binary::Mul, Binary::Div, Binary::Minimum, Binary::Maximum, Binary::Pow] {

@@ -5,7 +5,7 @@ use crate::testing::{Random, Tensor};
 use crate::*;
 
 /// All functions, with arguments that take every branch.
-const FUNCTIONS: [Unary; 42] = [
+const FUNCTIONS: [Unary; 43] = [
     Unary::Neg,
     Unary::Abs,
     Unary::Sign,
@@ -27,6 +27,7 @@ const FUNCTIONS: [Unary; 42] = [
     Unary::Floor,
     Unary::Ceil,
     Unary::Round,
+    Unary::Trunc,
     Unary::Relu,
     Unary::LeakyRelu(0.01),
     Unary::Elu(1.5),
@@ -143,7 +144,7 @@ fn derivatives_at_nan_are_nan_unless_a_threshold_gives_them() {
                 Unary::Relu | Unary::Hardtanh { .. } => 2.0,
                 Unary::LeakyRelu(slope) => 2.0 * slope,
                 Unary::Affine { mul, .. } => 2.0 * mul,
-                Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round => 0.0,
+                Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 0.0,
                 Unary::Clamp { .. } | Unary::Powf(0.0) => 0.0,
                 _ => f64::NAN,
             };
@@ -217,6 +218,36 @@ fn what_is_not_above_zero_leaks() {
     assert_eq!(to_f64(&binary(Binary::Leaky, &a, &b, DType::I64)), [-12.0, 4.0, 0.0, -3.0, 7.0, -6.0]);
 }
 
+/// Quotients of all sizes, and what F64 and F32 have besides numbers.
+#[test]
+fn divisions_leave_what_the_language_leaves() {
+    let odd = [0.0, -0.0, 1.0, -3.0, 0.7, 1e-40, 3e38, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 2e9, -1e-3];
+    let (a, b): (Vec<f64>, Vec<f64>) = odd.iter().flat_map(|&a| odd.iter().map(move |&b| (a, b))).unzip();
+    let at = layout(&[a.len()], &[1], 0);
+    let expected = |op, a: f64, b: f64| {
+        let rest = a % b;
+        let crosses = rest != 0.0 && (rest < 0.0) != (b < 0.0);
+        match op {
+            Binary::Fmod => rest,
+            Binary::Remainder => rest + if crosses { b } else { 0.0 },
+            _ if b == 0.0 => a / b,
+            _ => ((a - rest) / b).round() - f64::from(crosses),
+        }
+    };
+    for dtype in [DType::F64, DType::F32, DType::BF16] {
+        let (x, y) = (storage(&a, dtype), storage(&b, dtype));
+        let (wide_a, wide_b) = (to_f64(&x), to_f64(&y));
+        let [x, y] = [&x, &y].map(|data| View { data: data.as_slice(), layout: &at, logical: dtype });
+        for op in [Binary::FloorDivide, Binary::Remainder, Binary::Fmod] {
+            for (i, found) in to_f64(&binary(op, &x, &y, dtype)).into_iter().enumerate() {
+                let exact = to_f64(&storage(&[expected(op, wide_a[i], wide_b[i])], dtype))[0];
+                let same = found == exact || found.is_nan() && exact.is_nan();
+                assert!(same, "{op:?} of {} and {} as {dtype} is {found}, not {exact}", wide_a[i], wide_b[i]);
+            }
+        }
+    }
+}
+
 #[test]
 fn nan_wins_and_integers_wrap() {
     let at = layout(&[3], &[1], 0);
@@ -238,6 +269,11 @@ fn nan_wins_and_integers_wrap() {
     assert_eq!(binary(Binary::Add, &x, &y, DType::I64), Storage::I64(vec![i64::MIN, 3, -9].into()));
     assert_eq!(binary(Binary::Div, &x, &y, DType::I64), Storage::I64(vec![i64::MAX, 0, 3].into()));
     assert_eq!(binary(Binary::Pow, &y, &x, DType::I64), Storage::I64(vec![1, 0, 0].into()));
+    for (op, expected) in
+        [(Binary::FloorDivide, [i64::MAX, 0, 3]), (Binary::Remainder, [0, 0, -1]), (Binary::Fmod, [0, 0, -1])]
+    {
+        assert_eq!(binary(op, &x, &y, DType::I64), Storage::I64(expected.to_vec().into()), "{op:?}");
+    }
 }
 
 #[test]
