@@ -218,9 +218,14 @@ pub(crate) trait Multiply: Plain {
     /// The kernel of an instruction set, or of the best this machine has if that is less.
     fn kernel(level: Level) -> MicroKernel<Self>;
 
+    /// The same for products of so many columns.
+    fn kernel_across(level: Level, _columns: usize) -> MicroKernel<Self> {
+        Self::kernel(level)
+    }
+
     /// Computes `a · bᵀ` row by row into `sink`.
     fn product(a: &Matrix<'_>, b: &Matrix<'_>, sink: &dyn Sink<Self::Sum>, threads: Threads) {
-        product_with(Self::kernel(Level::current()), a, b, sink, threads);
+        product_with(Self::kernel_across(Level::current(), b.rows), a, b, sink, threads);
     }
 
     /// [`small`] for operands of this type.
@@ -266,7 +271,7 @@ impl Full for f32 {}
 impl Full for f64 {}
 
 macro_rules! full {
-    ($type:ident: $avx2:ident $avx2_columns:literal, $avx512:expr) => {
+    ($type:ident: $avx2:ident $avx2_columns:literal, $avx512:expr $(, $across:path)?) => {
         impl Multiply for $type {
             type Sum = $type;
 
@@ -278,6 +283,11 @@ macro_rules! full {
                     _ => $avx512,
                 }
             }
+
+            $(#[cfg(target_arch = "x86_64")]
+            fn kernel_across(level: Level, columns: usize) -> MicroKernel<Self> {
+                if level.min(Level::best()) >= Level::Avx512 { $across(columns) } else { Self::kernel(level) }
+            })?
 
             #[cfg(not(target_arch = "x86_64"))]
             fn kernel(_: Level) -> MicroKernel<Self> {
@@ -303,5 +313,5 @@ macro_rules! full {
     };
 }
 
-full!(f32: avx2_f32 16, super::avx512::kernel());
+full!(f32: avx2_f32 16, super::avx512::kernel(), super::avx512::kernel_across);
 full!(f64: avx2_f64 8, MicroKernel::single(12, 16, x86::avx512_f64));

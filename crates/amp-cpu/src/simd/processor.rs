@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 
 /// Whether AMD made it.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn is_amd() -> bool {
+pub(crate) fn is_amd() -> bool {
     let vendor = __cpuid(0);
     [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"AuthenticAMD"
 }
 
 /// Whether AMD made it.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn is_amd() -> bool {
+pub(crate) fn is_amd() -> bool {
     false
 }
 

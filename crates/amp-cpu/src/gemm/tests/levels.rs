@@ -1,13 +1,18 @@
 //! Products at every level, whatever that of this process: bits that agree, and numbers that few tests have.
 
 use super::*;
+use crate::gemm::kernel::MicroKernel;
 
 /// The product at a level, whatever the level of this process.
 pub(super) fn product_at<E: Multiply>(level: Level, a: &Tensor, b: &Tensor) -> Tensor {
+    product_by(E::kernel(level), a, b)
+}
+
+fn product_by<E: Multiply>(kernel: MicroKernel<E>, a: &Tensor, b: &Tensor) -> Tensor {
     let problem = Problem::new(&a.view(), &b.view());
     let (rows, columns) = (problem.a.rows, problem.b.rows);
     let sink = Collect::new(rows, columns);
-    product_with(E::kernel(level), &problem.a, &problem.b, &sink, Threads::Many);
+    product_with(kernel, &problem.a, &problem.b, &sink, Threads::Many);
     let values: Vec<f64> = sink.values().iter().map(|&v| v.converted()).collect();
     Tensor::from_values(&[rows, columns], E::Sum::DTYPE, &values)
 }
@@ -29,6 +34,26 @@ fn every_level_of_this_machine() {
     check_levels::<f32>(DType::F32);
     check_levels::<f64>(DType::F64);
     check_levels::<bf16>(DType::BF16);
+}
+
+/// Which of them multiplies is a matter of the result's columns and of the processor.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn wide_tiles_of_f32_give_the_bits_of_high_ones() {
+    if Level::best() < Level::Avx512 {
+        return;
+    }
+    let mut random = Random::new(22);
+    let sizes = [(1, 1, 1), (5, 4, 63), (6, 5, 64), (7, 3, 65), (13, 300, 130), (100, 515, 257), (37, 1030, 640)];
+    for (m, k, n) in sizes {
+        let (a, b) = (random.tensor(&[m, k], DType::F32), random.tensor(&[k, n], DType::F32));
+        let turned = random.tensor(&[k, m], DType::F32).transposed(0, 1);
+        for a in [&a, &turned] {
+            let [high, wide] = [avx512::kernel(), avx512::wide_kernel()].map(|kernel| product_by(kernel, a, &b));
+            compare(a, &b, None, &wide);
+            assert_eq!(high.storage, wide.storage, "{m} x {k} x {n}");
+        }
+    }
 }
 
 /// The left side is multiplied where it lies, if it lies in lines.
