@@ -187,6 +187,13 @@ pub(crate) fn first_f16(root: &RawTensor) -> Option<(&'static str, &'static Loca
     nodes.values().find(|node| node.dtype == DType::F16).map(|node| (node.op, node.location))
 }
 
+/// Takes the changes of state that forward passes left pending in the graph of `root`, of nodes younger than `since`; oldest
+/// first.
+pub(crate) fn take_pending(root: &RawTensor, since: u64) -> Vec<PendingUpdate> {
+    let nodes = root.edge.as_ref().map(|edge| reachable(edge, since)).unwrap_or_default();
+    nodes.values().flat_map(|node| std::mem::take(&mut lock(&node.held).pending)).collect()
+}
+
 /// Every node younger than `since` that `root` depends on, oldest first; borrowed, which saves counting references.
 pub(super) fn reachable(root: &Edge, since: u64) -> BTreeMap<u64, &Arc<Node>> {
     let mut found = BTreeMap::new();

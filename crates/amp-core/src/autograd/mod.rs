@@ -27,7 +27,7 @@ mod watch;
 
 pub(crate) use check::{Checked, flat};
 pub use checkpoint::checkpoint;
-pub(crate) use engine::{Collected, Walk, first_f16, run};
+pub(crate) use engine::{Collected, Walk, first_f16, run, take_pending};
 pub(crate) use grad_mode::{GradMode, grad_mode};
 pub use grad_mode::{grad_enabled, no_grad};
 pub use gradcheck::{GradCheck, gradcheck};

@@ -1,7 +1,10 @@
 //! Gradient penalties by a first-order route.
 
-use crate::autograd::{IdSet, Walk, first_f16};
+use crate::autograd::{Edge, IdSet, Walk, first_f16, next_id, take_pending};
+use crate::locks::lock;
+use crate::param::PendingUpdate;
 use crate::precision::F32;
+use crate::random::{noted, repeated};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::tensor::backward::backward;
@@ -17,6 +20,9 @@ use amp_cpu::DType;
 /// root mean square of `x` (or `step` itself for zeros). The result differs from the exact norm by terms of order `h²` and
 /// by rounding of order `eps / h`, so that `step` grows with `eps`: 1e-2 suits scores that are computed in F32, 0.1 those
 /// of F16 regions and 0.2 those of BF16 ones; with 1e-2 these would be off by tenths.
+///
+/// All three passes draw the same random numbers, so that the norm is that of one dropout mask, and running statistics see
+/// the first pass only.
 ///
 /// Where a gradient is zero or not finite, its norm is reported as 0 or NaN and nothing flows back from a zero.
 ///
@@ -58,12 +64,28 @@ pub fn gradient_norm(
         expected: "at least 1 dimension",
         found: x.raw.shape().into(),
     })?;
-    let direction = direction(&f, x, n)?;
+    let (since, probe) = (next_id(), x.tracked());
+    let (sum, draws) = noted(|| scores(&f, &probe, n)?.sum_all());
+    let sum = sum?;
+    let pending = take_pending(&sum.raw, since);
+    let direction = direction(&sum, &probe, n)?;
     let size = x.detach().sqr()?.mean_all()?.sqrt()?.item()?;
     let h = if size == 0.0 { step } else { step * size };
     let offset = (direction * h)?;
-    let slope = (scores(&f, &x.detach().add(&offset)?, n)? - scores(&f, &x.detach().sub(&offset)?, n)?)?;
-    slope / (2.0 * h)
+    let again = |x: &Tensor<F32>| repeated(draws.clone(), || scores(&f, x, n));
+    let slope = (again(&x.detach().add(&offset)?)? - again(&x.detach().sub(&offset)?)?)?;
+    let norm = (slope / (2.0 * h))?;
+    hand_over(pending, &norm.raw)?;
+    Ok(norm)
+}
+
+/// Lets changes of state wait for the step that trains what made `y`; without a graph they are made at once.
+fn hand_over(pending: Vec<PendingUpdate>, y: &RawTensor) -> Result<()> {
+    match &y.edge {
+        Some(Edge::Node(node)) => lock(&node.held).pending.extend(pending),
+        _ => pending.into_iter().try_for_each(|update| update.land(None))?,
+    }
+    Ok(())
 }
 
 fn scores(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
@@ -84,11 +106,9 @@ fn scores(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: 
 /// factor does not change a direction; a large one keeps small gradients in F16 from vanishing, large ones need a small one.
 const SCALES: [f64; 4] = [1024.0, 1.0, 1.0 / 1024.0, 1.0 / 1_048_576.0];
 
-/// The gradient of each sample's score, divided by its norm; zeros where it is zero.
-fn direction(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
-    let probe = x.tracked();
-    let sum = scores(f, &probe, n)?.sum_all()?;
-    let id = crate::autograd::Differentiable::grad_id(&probe).expect("just tracked");
+/// The gradient of each sample's score, `sum` of which was made from `x`, divided by its norm; zeros where it is zero.
+fn direction(sum: &Tensor<F32>, x: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
+    let id = crate::autograd::Differentiable::grad_id(x).expect("just tracked");
     let scales = if first_f16(&sum.raw).is_some() { &SCALES[..] } else { &[1.0] };
     let mut found: Option<Tensor<F32>> = None;
     for (i, &scale) in scales.iter().enumerate() {
@@ -122,10 +142,10 @@ fn unit(grad: &Tensor<F32>, n: usize) -> Result<Tensor<F32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::{Linear, Module, Tanh};
-    use crate::optim::Sgd;
+    use crate::nn::{BatchNorm1d, Dropout, Linear, Module, Tanh};
+    use crate::optim::{Optimizer, Sgd};
     use crate::precision::{BF16, F16, Float};
-    use crate::{Device, GradScaler, manual_seed};
+    use crate::{Device, GradScaler, manual_seed, random_state};
 
     /// `Σ w x²` over the last axis: the gradient is `2 w x`, its norm `2 |w x|`.
     #[test]
@@ -148,6 +168,40 @@ mod tests {
         }
         assert!(gradient_norm(|x| x.sum([1], false), &x, 0.0).is_err());
         assert!(gradient_norm(|x| x.sum_all(), &x, 0.1).is_err());
+        Ok(())
+    }
+
+    /// `2 √k` for `k` of the features kept, each of which the loss pulls on in the same way.
+    #[test]
+    fn the_norm_is_that_of_one_dropout_mask() -> Result<()> {
+        let d = Device::cpu();
+        manual_seed(3);
+        let w = crate::Parameter::new(&Tensor::ones([32], &d)?)?;
+        let (drop, drawn) = (Dropout::new(0.5), random_state().offset);
+        let score = |x: &Tensor<F32>| (drop.forward(x)? * w.tensor())?.sum([1], false);
+        let norm = gradient_norm(score, &Tensor::<F32>::full([1, 32], 10.0, &d)?, 1e-2)?;
+        let (length, drawn) = (norm.to_vec()?[0], random_state().offset - drawn);
+        assert!(drawn > 0 && drawn <= 32, "{drawn} elements drawn for one mask");
+        let slopes = norm.sum_all()?.backward()?.get(&w)?.expect("w takes part").to_vec()?;
+        let kept = slopes.iter().filter(|slope| slope.abs() > 1e-3).count();
+        assert!((1..32).contains(&kept) && (length - 2.0 * (kept as f32).sqrt()).abs() <= 1e-2, "{length} {slopes:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn running_statistics_see_one_pass() -> Result<()> {
+        let d = Device::cpu();
+        let (norm, top) = (BatchNorm1d::new(2, &d)?, Linear::new(2, 1, &d)?);
+        let mut opt = Sgd::new(norm.parameters().into_iter().chain(top.parameters()), 0.1);
+        let x = Tensor::<F32>::from_vec(vec![1.0, 2.0, 3.0, 6.0], [2, 2], &d)?;
+        let score = |x: &Tensor<F32>| top.forward(&norm.forward(x)?.tanh()?);
+        let loss = gradient_norm(score, &x, 1e-2)?.sum_all()?;
+        assert_eq!(norm.running_mean().tensor().to_vec()?, [0.0, 0.0]);
+        opt.step(&loss.backward()?)?;
+        let mean = norm.running_mean().tensor().to_vec()?;
+        assert!((mean[0] - 0.2).abs() <= 1e-6 && (mean[1] - 0.4).abs() <= 1e-6, "{mean:?}");
+        norm.commit()?;
+        assert_eq!(norm.running_mean().tensor().to_vec()?, mean);
         Ok(())
     }
 
