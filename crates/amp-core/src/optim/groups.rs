@@ -67,6 +67,10 @@ impl State {
         let new = || lasting(|| device.backend().fill(rule.start(), len, DType::F32));
         let kept = |kind| self.kinds.iter().position(|k| *k == kind).map(|i| self.moments[i].clone());
         let moments = rule.moments().iter().map(|kind| kept(*kind).map_or_else(new, Ok)).collect::<Result<_>>()?;
+        // SGD counts only to know the first step of its momentum, which takes the whole gradient.
+        if matches!(rule, UpdateRule::Sgd { .. }) {
+            self.steps = Self::new(device)?.steps;
+        }
         (self.kinds, self.moments) = (rule.moments(), moments);
         Ok(())
     }
@@ -245,7 +249,28 @@ pub(crate) fn describe(p: &Parameter) -> String {
 mod tests {
     use crate::nn::Linear;
     use crate::optim::{Optimizer, Sgd};
-    use crate::{Device, F32, GradScaler, Module, Tensor};
+    use crate::{Device, F32, GradScaler, Module, Parameter, Result, Tensor};
+
+    /// PyTorch's buffer is the whole gradient at first, whenever that is; a step that was skipped is not the first.
+    #[test]
+    fn momentum_that_is_switched_on_later_begins_with_a_whole_gradient() -> Result<()> {
+        let device = Device::cpu();
+        let w = Parameter::new(&Tensor::ones([1], &device)?)?;
+        let mut optimizer = Sgd::new([w.clone()], 0.125);
+        let mut scaler = GradScaler::builder().init_scale(2.0).build(&device)?;
+        let mut seen = Vec::new();
+        for (i, slope) in [1.0, 1.0, f32::INFINITY, 1.0, 1.0].into_iter().enumerate() {
+            if i == 2 {
+                optimizer = optimizer.momentum(0.5).dampening(0.5);
+            }
+            let grads = scaler.scale(&(w.tensor() * slope)?.sum_all()?)?.backward()?;
+            scaler.step(&mut optimizer, grads)?;
+            scaler.update()?;
+            seen.push(w.to_vec()?[0]);
+        }
+        assert_eq!(seen, [0.875, 0.75, 0.75, 0.625, 0.5]);
+        Ok(())
+    }
 
     #[test]
     fn a_parameter_has_one_group() {
