@@ -218,16 +218,18 @@ impl GradScaler {
         self.refuse_to_go_on(&seen)
     }
 
-    /// Sets the scale, rounded down to a power of two within floor and ceiling, in place of an [`update`](Self::update).
+    /// Sets the scale, rounded down to a power of two within floor and ceiling, in place of an [`update`](Self::update); a
+    /// disabled scaler ignores it.
     ///
     /// # Errors
     /// [`Error::Argument`] when `scale` does not lie between 2^-126 and 2^127. A static scale stays as it is.
     pub fn update_to(&mut self, scale: f32) -> Result<()> {
-        let exponent = builder::exponent_below("update_to", scale)?.clamp(self.rule.floor, self.rule.ceiling);
-        if self.enabled {
-            let now = self.read_state()?;
-            self.write_state(&ScaleState { exponent, refused: 0, ..now })?;
+        if !self.enabled {
+            return Ok(());
         }
+        let exponent = builder::exponent_below("update_to", scale)?.clamp(self.rule.floor, self.rule.ceiling);
+        let now = self.read_state()?;
+        self.write_state(&ScaleState { exponent, refused: 0, ..now })?;
         self.seen.clear();
         self.round += 1;
         Ok(())

@@ -37,6 +37,11 @@ pub struct ScalerState {
 }
 
 impl ScalerState {
+    /// Whether a scaler had it whose scale never moves.
+    fn is_static(&self) -> bool {
+        self.growth_factor == 1.0 && self.backoff_factor == 1.0
+    }
+
     /// The fields of PyTorch's `GradScaler.state_dict()`, and two of our own.
     pub fn to_json(&self) -> String {
         json!({
@@ -102,7 +107,7 @@ impl GradScaler {
     }
 
     /// Goes on from `state`; a disabled scaler ignores it. The scale is rounded down to a power of two within floor and
-    /// ceiling.
+    /// ceiling. Of a static scaler's state, whose factors are 1, others take the scale alone and keep their settings.
     ///
     /// # Errors
     /// [`Error::Argument`] when the scale does not lie between 2^-126 and 2^127, or a factor is no power of two above 1 (growth)
@@ -113,8 +118,11 @@ impl GradScaler {
         }
         let (rule, exponent) = self.check_state(state)?;
         // Counters are kept as I64.
-        let [clean, bad, refused] =
-            [state.growth_tracker, state.bad_steps, state.refused].map(|count| count.min(i64::MAX as u64));
+        let counts = match state.is_static() && self.rule.growth != 0 {
+            true => [0; 3],
+            false => [state.growth_tracker, state.bad_steps, state.refused],
+        };
+        let [clean, bad, refused] = counts.map(|count| count.min(i64::MAX as u64));
         self.write_state(&ScaleState { exponent, clean, bad, refused })?;
         (self.rule, self.round) = (rule, self.round + 1);
         self.seen.clear();
@@ -125,8 +133,8 @@ impl GradScaler {
     pub(crate) fn check_state(&self, state: &ScalerState) -> Result<(ScaleRule, i32)> {
         let exponent = builder::exponent_below("load_state", state.scale)?;
         let mut rule = self.rule;
-        // A static scale keeps its settings.
-        if rule.growth != 0 {
+        // A static scale keeps its settings, and has none to give.
+        if rule.growth != 0 && !state.is_static() {
             rule.growth = builder::growth(state.growth_factor)?;
             rule.backoff = builder::backoff(state.backoff_factor)?;
             rule.interval = state.growth_interval;

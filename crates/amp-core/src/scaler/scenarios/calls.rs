@@ -56,6 +56,7 @@ fn s29_a_disabled_scaler_is_the_identity() {
     let (p, mut opt) = one_parameter(&[1]);
     assert_eq!((scaler.scale_value().unwrap(), scaler.state().unwrap()), (1.0, None));
     scaler.update().unwrap();
+    scaler.update_to(0.0).unwrap();
     // An F16 graph is allowed through, and nothing is ever skipped.
     let loss = (p.to::<F16>().unwrap() * f32::INFINITY).unwrap().to::<F32>().unwrap().sum_all().unwrap();
     let grads = scaler.scale(&loss).unwrap().backward().unwrap();

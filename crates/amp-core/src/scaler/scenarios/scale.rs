@@ -100,6 +100,26 @@ fn a_static_scale_never_moves_but_skips() {
 }
 
 #[test]
+fn a_static_scale_is_where_others_go_on_from() -> Result<()> {
+    let mut fixed = GradScaler::builder().static_scale(64.0).build(&cpu())?;
+    let (_, mut opt) = one_parameter(&[1]);
+    for grad in [1.0, 1.0, f32::NAN] {
+        step_with(&mut fixed, &mut opt, &[grad])?;
+        fixed.update()?;
+    }
+    let saved = ScalerState::from_json(&fixed.state()?.expect("enabled").to_json())?;
+    let mut scaler = GradScaler::builder().init_scale(8.0).growth_factor(4.0).growth_interval(3).build(&cpu())?;
+    let settings = scaler.state()?.expect("enabled");
+    scaler.load_state(&saved)?;
+    assert_eq!(scaler.state()?, Some(ScalerState { scale: 64.0, ..settings }));
+    let mut other = GradScaler::builder().static_scale(8.0).build(&cpu())?;
+    other.load_state(&saved)?;
+    assert_eq!(other.state()?, Some(ScalerState { scale: 8.0, ..saved.clone() }));
+    assert!(scaler.load_state(&ScalerState { backoff_factor: 0.5, ..saved }).is_err());
+    Ok(())
+}
+
+#[test]
 fn a_scale_that_cannot_fall_further_names_the_parameter() {
     let (net, _, batches) = fixture(8);
     let mut opt = Sgd::new(net.parameters(), 1.0);
