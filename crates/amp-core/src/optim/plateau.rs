@@ -26,6 +26,7 @@ pub struct ReduceOnPlateau {
     cooldown: u64,
     threshold: f64,
     least: f64,
+    eps: f64,
     rising: bool,
     state: PlateauState,
 }
@@ -48,7 +49,7 @@ impl ReduceOnPlateau {
     /// measure is better.
     pub fn new(gamma: f64, patience: u64) -> Self {
         let state = PlateauState { factor: 1.0, best: None, bad: 0, resting: 0 };
-        Self { gamma, patience, cooldown: 0, threshold: 1e-4, least: 0.0, rising: false, state }
+        Self { gamma, patience, cooldown: 0, threshold: 1e-4, least: 0.0, eps: 1e-8, rising: false, state }
     }
 
     /// Greater measures are better, as with an accuracy (`mode="max"`).
@@ -75,6 +76,12 @@ impl ReduceOnPlateau {
         self
     }
 
+    /// Leaves the learning rates as they are where none would fall by more than this (1e-8 by default).
+    pub fn eps(mut self, fall: f64) -> Self {
+        self.eps = fall;
+        self
+    }
+
     /// Takes the latest `measure`, such as a validation loss; one that is not a number is no improvement.
     ///
     /// # Errors
@@ -88,8 +95,11 @@ impl ReduceOnPlateau {
             groups.refuse_recording()?;
         }
         if self.reduces(measure.into()) {
-            self.state.factor = (self.state.factor * self.gamma).max(self.least.min(self.state.factor));
-            optimizer.schedule(self.state.factor);
+            let factor = (self.state.factor * self.gamma).max(self.least.min(self.state.factor));
+            if fall(optimizer, factor / self.state.factor) > self.eps {
+                self.state.factor = factor;
+                optimizer.schedule(factor);
+            }
         }
         Ok(())
     }
@@ -123,6 +133,14 @@ impl ReduceOnPlateau {
     pub(crate) fn set_state(&mut self, state: PlateauState) {
         self.state = state;
     }
+}
+
+/// By how much the greatest learning rate falls that is multiplied by `share`; NaN if it is 0 of 0.
+fn fall(optimizer: &mut dyn Optimizer, share: f64) -> f64 {
+    let rates = optimizer.groups().map(|groups| groups.rates());
+    let first = optimizer.learning_rate();
+    let greatest = rates.map_or(first, |rates| rates.iter().fold(first, |most, [_, now]| most.max(*now)));
+    greatest * (1.0 - share)
 }
 
 impl PlateauState {
@@ -160,6 +178,23 @@ mod tests {
         let infinite = f64::INFINITY;
         assert_eq!(rates(ReduceOnPlateau::new(0.5, 0), &[infinite, infinite, 5.0, 5.0]), [0.5, 0.25, 0.25, 0.125]);
         assert_eq!(rates(ReduceOnPlateau::new(0.5, 0).rising(), &[-infinite, 1.0, 1.0, 1.0]), [0.5, 0.5, 0.25, 0.125]);
+    }
+
+    #[test]
+    fn rates_that_would_hardly_fall_stay() {
+        let fallen = |mut plateau: ReduceOnPlateau, lr: f64, other: f64| {
+            let [p, q] = [(); 2].map(|()| Parameter::new(&Tensor::ones([1], &Device::cpu()).unwrap()).unwrap());
+            let mut optimizer = Sgd::new([p], lr).group([q]).lr(other);
+            [1.0, 1.0, 1.0].map(|measure| {
+                plateau.step(&mut optimizer, measure).unwrap();
+                optimizer.learning_rate()
+            })
+        };
+        assert_eq!(fallen(ReduceOnPlateau::new(0.5, 0), 1.5e-8, 0.0), [1.5e-8; 3]);
+        assert_eq!(fallen(ReduceOnPlateau::new(0.5, 0), 3e-8, 0.0), [3e-8, 1.5e-8, 1.5e-8]);
+        assert_eq!(fallen(ReduceOnPlateau::new(0.5, 0), 1e-8, 1.0), [1e-8, 0.5e-8, 0.25e-8]);
+        assert_eq!(fallen(ReduceOnPlateau::new(0.5, 0).eps(0.0), 1e-8, 0.0), [1e-8, 0.5e-8, 0.25e-8]);
+        assert_eq!(fallen(ReduceOnPlateau::new(0.0, 0), 1.0, 0.0), [1.0, 0.0, 0.0]);
     }
 
     #[test]
