@@ -68,7 +68,8 @@ impl Lbfgs {
         Self { max_iter: directions, ..self }
     }
 
-    /// Evaluations of the loss after which a step takes no other direction (5/4 of [`max_iter`](Self::max_iter) by default).
+    /// Evaluations of the loss after which a step takes no other direction, and a line search looks no further (5/4 of
+    /// [`max_iter`](Self::max_iter) by default, as in PyTorch: a `max_iter` of 1 leaves a line search none to move by).
     pub fn max_eval(self, evaluations: usize) -> Self {
         Self { max_eval: Some(evaluations), ..self }
     }
