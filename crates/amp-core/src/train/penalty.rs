@@ -4,12 +4,13 @@ use crate::autograd::{Edge, IdSet, Walk, first_f16, next_id, take_pending};
 use crate::locks::lock;
 use crate::param::PendingUpdate;
 use crate::precision::F32;
-use crate::random::{noted, repeated};
+use crate::random::{RandomState, noted, repeated};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::tensor::backward::backward;
 use crate::{Error, Result};
 use amp_cpu::DType;
+use std::sync::Arc;
 
 /// The norm of the gradient of `f` with respect to each sample of `x`, as a tensor `[N]` that can itself be
 /// differentiated with respect to parameters: the term of WGAN-GP and its relatives.
@@ -64,11 +65,7 @@ pub fn gradient_norm(
         expected: "at least 1 dimension",
         found: x.raw.shape().into(),
     })?;
-    let (since, probe) = (next_id(), x.tracked());
-    let (sum, draws) = noted(|| scores(&f, &probe, n)?.sum_all());
-    let sum = sum?;
-    let pending = take_pending(&sum.raw, since);
-    let direction = direction(&sum, &probe, n)?;
+    let First { direction, draws, pending } = First::pass(&f, x, n)?;
     let size = x.detach().sqr()?.mean_all()?.sqrt()?.item()?;
     let h = if size == 0.0 { step } else { step * size };
     let offset = (direction * h)?;
@@ -77,6 +74,25 @@ pub fn gradient_norm(
     let norm = (slope / (2.0 * h))?;
     hand_over(pending, &norm.raw)?;
     Ok(norm)
+}
+
+/// What the first of three forward passes tells the others; its graph is gone.
+struct First {
+    direction: Tensor<F32>,
+    /// Where its random numbers started.
+    draws: Arc<[RandomState]>,
+    /// Changes of running statistics.
+    pending: Vec<PendingUpdate>,
+}
+
+impl First {
+    fn pass(f: &impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>, x: &Tensor<F32>, n: usize) -> Result<Self> {
+        let (since, probe) = (next_id(), x.tracked());
+        let (sum, draws) = noted(|| scores(f, &probe, n)?.sum_all());
+        let sum = sum?;
+        let pending = take_pending(&sum.raw, since);
+        Ok(Self { direction: direction(&sum, &probe, n)?, draws, pending })
+    }
 }
 
 /// Lets changes of state wait for the step that trains what made `y`; without a graph they are made at once.
