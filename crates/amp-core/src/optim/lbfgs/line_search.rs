@@ -8,6 +8,8 @@ use crate::Result;
 const DECREASE: f64 = 1e-4;
 /// What is left at most of the slope at the start.
 const FLATNESS: f64 = 0.9;
+/// The narrowest bracket, as a change of the parameter that changes most; PyTorch's, whatever ends a step.
+pub(super) const NARROWEST: f64 = 1e-9;
 
 /// What was found `t` times the direction from the start.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use crate::precision::F32;
 use crate::{Error, Result, Tensor};
 use course::{Course, Point, Way};
 use history::History;
-use line_search::{Limits, Probe, strong_wolfe};
+use line_search::{Limits, NARROWEST, Probe, strong_wolfe};
 
 /// L-BFGS (`torch.optim.LBFGS`), for losses without noise that are evaluated several times a step.
 ///
@@ -168,7 +168,7 @@ impl Lbfgs {
         L: FnMut() -> Result<Tensor<F32>>,
     {
         let evaluations = self.most().saturating_sub(course.evaluations);
-        let limits = Limits { evaluations, width: self.tolerance_change / largest(&way.direction)? };
+        let limits = Limits { evaluations, width: NARROWEST / largest(&way.direction)? };
         strong_wolfe(start, length, limits, |t| course.probe(way, t))
     }
 
@@ -221,6 +221,16 @@ mod tests {
         assert_eq!(optimizer.step(bowl)?, 135.5);
         assert!(bowl()?.item()? < 1e-8, "{:?} {:?}", a.to_vec()?, b.to_vec()?);
         assert_eq!(unused.to_vec()?, [7.0]);
+        Ok(())
+    }
+
+    /// From 1 to -9 and back: a bracket of 10, which is narrower than the changes that end the step.
+    #[test]
+    fn what_ends_a_step_does_not_end_a_search() -> Result<()> {
+        let x = parameter(&[1.0])?;
+        let mut optimizer = Lbfgs::new([x.clone()], 10.0).tolerance_change(20.0).line_search(true);
+        optimizer.step(|| (x.tensor().sqr()? * 50.0)?.sum_all())?;
+        assert!(x.to_vec()?[0].abs() <= 1e-3, "{:?}", x.to_vec()?);
         Ok(())
     }
 
