@@ -79,3 +79,8 @@ fn random<const N: usize>(shape: [usize; N]) -> Result<T> {
 fn bits(x: &T) -> Vec<f32> {
     x.to_vec().expect("on the CPU")
 }
+
+/// The product in F16, as F32.
+fn half_product(x: &T, w: &T) -> Result<T> {
+    x.to::<F16>()?.matmul(&w.to::<F16>()?)?.to()
+}

@@ -1,6 +1,6 @@
 //! Methods of one's own types, and one's own methods of tensors, whose names mean something else to a region.
 
-use super::{T, bits, random};
+use super::{T, bits, half_product, random};
 use amp::DType;
 use amp::nn::*;
 use amp::prelude::*;
@@ -371,5 +371,46 @@ fn lists_are_cast_for_operations_of_ones_own() -> Result<()> {
     let weighed = weighed(&[&a, &b], &a)?;
     let by_hand = [&log_mean(&[a, b])?, &product, &product, &of_hs, &weighed].map(bits);
     assert_eq!(over_lists(&fc, &pair, &pair)?.each_ref().map(bits), by_hand);
+    Ok(())
+}
+
+trait Expert {
+    const SCALE: f64;
+}
+
+struct Mild;
+
+impl Expert for Mild {
+    const SCALE: f64 = 0.5;
+}
+
+struct Router;
+
+impl Router {
+    /// Takes what it sends, which a cast does not.
+    fn to<E: Expert>(&self, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+        x * E::SCALE
+    }
+}
+
+fn to<E: Expert>(x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    x * E::SCALE
+}
+
+#[autocast(f16)]
+fn routed(x: &T, w: &T) -> Result<T> {
+    Router.to::<Mild>(&x.matmul(w)?)
+}
+
+#[autocast(f16)]
+fn routed_by_a_function(x: &T, w: &T) -> Result<T> {
+    to::<Mild>(&x.matmul(w)?)
+}
+
+#[test]
+fn what_is_given_to_a_method_called_to_is_no_cast() -> Result<()> {
+    let (x, w) = (random([4, 4])?, random([4, 4])?);
+    let scaled = bits(&(half_product(&x, &w)? * 0.5)?);
+    assert_eq!([routed, routed_by_a_function].map(|f| bits(&f(&x, &w).expect("runs"))), [scaled.clone(), scaled]);
     Ok(())
 }

@@ -17,8 +17,10 @@ impl Walker<'_> {
         self.consumed = consumed_by(&name, self.consumed);
         if name == "to" && self.rules.find("to").is_none_or(|found| !found.listed) {
             return match call.turbofish {
+                // A cast takes nothing: with arguments it is a method of one's own.
+                _ if !call.args.is_empty() => self.unlisted(expr, &name),
                 Some(_) => self.explicit_cast(call, &source),
-                None if call.args.is_empty() && !self.cx.host => self.open_cast(call),
+                None if !self.cx.host => self.open_cast(call),
                 None => self.unlisted(expr, &name),
             };
         }

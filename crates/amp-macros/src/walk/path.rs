@@ -37,7 +37,7 @@ impl Walker<'_> {
         if name == "swap" {
             self.swapped(call);
         }
-        if name == "to" && call.args.len() == 1 && !last.arguments.is_none() {
+        if name == "to" && call.args.len() == 1 && !last.arguments.is_none() && on_tensor(&path) {
             return self.path_cast(expr, &source);
         }
         if let Some(value) = self.wrapper(call, &path, &name) {
