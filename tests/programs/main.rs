@@ -27,6 +27,7 @@ mod grown;
 mod joined;
 mod kinds;
 mod late;
+mod lazy;
 mod lent;
 mod lints;
 mod lists;

@@ -21,6 +21,7 @@ mod hold;
 mod host;
 mod input;
 mod join;
+mod later;
 mod leave;
 mod lend;
 mod literal;
@@ -48,6 +49,7 @@ pub use guard::{CalledOn, HasPolicy, OnOther, OnTensor, Own};
 pub use hold::{Casting, Given, Held, HeldOption, Moved};
 pub use host::{Cast, Inside, Late, Plain, Precise, Recast, RuntimePrecision, RuntimeToken, cast, late, recast};
 pub use join::{Join2, Join3, Join4, Join5, Join6, Join7, Join8, Join9, Join10, Join11, Join12};
+pub use later::{Later, later};
 pub use leave::{Nothing, Something, leaving};
 pub use literal::{Asked, Found, HeldIn, HoldsAnything, HoldsAtRuntime, Judged, is_half, verdict};
 pub use probe::{

@@ -17,10 +17,11 @@ pub(super) struct Bound {
 impl Bound {
     pub(super) fn new(operand: Operand, index: usize, gated: bool, open: Option<&AsWritten>, at: Span) -> Self {
         let ahead = match &operand.treatment {
-            Treatment::Hoisted(hoisted) => Some(&hoisted.local),
+            Treatment::Hoisted(hoisted) => Some(hoisted.value(at)),
             _ => None,
         };
-        let open = open.filter(|_| index == 0).map(|open| open.taken(&local("k", 0, at), &local("t", 0, at), ahead));
+        let open =
+            open.filter(|_| index == 0).map(|open| open.taken(&local("k", 0, at), &local("t", 0, at), ahead.as_ref()));
         let ahead = matches!(operand.treatment, Treatment::Meet) || gated && index == 0;
         let name = (ahead && open.is_none() && !is_pure(&operand.expr)).then(|| local("", index, at));
         Self { operand, name, open }
@@ -71,8 +72,8 @@ impl Bound {
         let passed = match &self.operand.treatment {
             Treatment::Nothing => return self.operand.expr,
             _ if self.open.is_some() => pass(self.open.unwrap_or_default(), last),
-            Treatment::Hoisted(Hoisted { local, direct, moves, .. }) => {
-                let name = relocated(local, first).into_token_stream();
+            Treatment::Hoisted(hoisted @ Hoisted { direct, moves, .. }) => {
+                let name = hoisted.value(first);
                 let hoisted = match direct {
                     true if follows || *moves => lent(name, Role::Argument, first),
                     true => lent(name, self.operand.role, first),
@@ -221,7 +222,16 @@ pub(crate) fn hoisted(
             quote_spanned!(site=> #apart.given(#borrow #place, #target).hold())
         }
     };
-    quote_spanned!(site=> let #name = #value;)
+    match is_later(place) {
+        true => quote_spanned!(site=> let #name = __amp::later(|| #value);),
+        false => quote_spanned!(site=> let #name = #value;),
+    }
+}
+
+/// Whether a cast that is made ahead is made where it is first used: on the way to a field a type of the user's may be
+/// dereferenced, which runs code.
+pub(crate) fn is_later(place: &Expr) -> bool {
+    matches!(unreferenced(place), Expr::Field(_))
 }
 
 pub(super) fn relocated(local: &Ident, at: Span) -> Ident {

@@ -19,7 +19,7 @@ mod receiver;
 mod value;
 
 use crate::args::Region;
-pub(crate) use bound::hoisted;
+pub(crate) use bound::{hoisted, is_later};
 pub(crate) use constant::{beside, found, holding, in_format};
 pub(crate) use guard::{guarded, unlisted};
 pub(crate) use module::module_call;

@@ -61,11 +61,21 @@ pub(crate) enum Treatment {
 /// A cast made ahead.
 pub(crate) struct Hoisted {
     pub(crate) local: Ident,
+    /// The local makes the cast where it is first used.
+    pub(crate) later: bool,
     /// The local is the tensor itself.
     pub(crate) direct: bool,
     /// The place that was cast may be moved from before its uses end.
     pub(crate) moves: bool,
     pub(crate) target: TokenStream,
+}
+
+impl Hoisted {
+    /// The cast.
+    pub(super) fn value(&self, at: Span) -> TokenStream {
+        let local = relocated(&self.local, at);
+        if self.later { quote_spanned!(local.span()=> (*#local)) } else { local.into_token_stream() }
+    }
 }
 
 /// What the operands of a call have to do with each other.

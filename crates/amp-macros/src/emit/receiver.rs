@@ -159,17 +159,15 @@ impl AsWritten {
     }
 
     /// The receiver, as the treatment `kind` has it; a cast of it may have been made ahead.
-    pub(super) fn taken(&self, kind: &Ident, target: &Ident, ahead: Option<&Ident>) -> TokenStream {
+    pub(super) fn taken(&self, kind: &Ident, target: &Ident, ahead: Option<&TokenStream>) -> TokenStream {
         let (site, place) = (kind.span(), &self.place);
         let taken = local("r", 0, site);
         let lent = match ahead {
             Some(_) => quote_spanned!(site=> lend(&#place)),
             None => quote_spanned!(site=> take(&#place, #target)),
         };
-        let ahead = ahead.map(|hoisted| {
-            let hoisted = Ident::new(&hoisted.to_string(), site);
-            quote_spanned!(site=> if #kind.casts() { #kind.if_cast(); #kind.ahead(&#hoisted) } else)
-        });
+        let ahead = ahead
+            .map(|hoisted| quote_spanned!(site=> if #kind.casts() { #kind.if_cast(); #kind.ahead(&#hoisted) } else));
         // An argument is what the compiler shows as moved; what has no size is none.
         let given = match place {
             Expr::Path(_) | Expr::Field(_) => quote_spanned!(site=> #place),

@@ -163,7 +163,8 @@ impl Walker<'_> {
                         let tally = self.cost(value, prec, self.is_doubtful(expr, value));
                         self.counted.push((number, tally));
                     }
-                    (Treatment::Hoisted(Hoisted { local: hoisted, direct, moves, target }), None)
+                    let later = emit::is_later(expr);
+                    (Treatment::Hoisted(Hoisted { local: hoisted, later, direct, moves, target }), None)
                 }
                 None => {
                     let target = self.target(prec);
