@@ -118,3 +118,34 @@ fn numbers_that_meet_no_element_may_be_smaller_than_any() -> Result<()> {
     assert_eq!(held_against(&x)?.to_vec()?, [0.0, 0.0, 0.5, 0.0]);
     Ok(())
 }
+
+/// Sizes beside a size that is a parameter of the type whose method this is.
+struct Attention<const HEADS: usize> {
+    wq: T,
+    width: usize,
+}
+
+impl<const HEADS: usize> Attention<HEADS> {
+    #[autocast(f16)]
+    fn queries(&self, x: &T) -> Result<T> {
+        let [b, n, c] = *x.dims() else { unreachable!("three dimensions") };
+        let each = self.width / HEADS;
+        x.matmul(&self.wq)?.reshape([b, n, HEADS, c / HEADS])?.narrow(-1, 0, each)
+    }
+
+    #[autocast(f16)]
+    fn of_a_width(&self, x: &T) -> Result<T> {
+        let width = self.width;
+        let last = x.matmul(&self.wq)?.size(-1)?;
+        x.matmul(&self.wq)?.reshape([1, 2, HEADS, width.max(last) / HEADS])
+    }
+}
+
+#[test]
+fn a_size_may_be_a_parameter_of_the_type() -> Result<()> {
+    let attention = Attention::<2> { wq: random([6, 6])?, width: 6 };
+    let x = random([1, 2, 6])?;
+    assert_eq!(attention.queries(&x)?.dims(), [1, 2, 2, 3]);
+    assert_eq!(bits(&attention.of_a_width(&x)?), bits(&attention.queries(&x)?));
+    Ok(())
+}

@@ -118,7 +118,8 @@ fn walk_function(args: &Args, region: &Region, function: &Function, block: &Bloc
         _ => None,
     };
     let returns = Expect::of_return(&function.sig.output, param.as_deref());
-    let cx = Context { host: args.host, param, tallies };
+    let within = function.sig.receiver().is_some();
+    let cx = Context { host: args.host, param, within, tallies };
     walk(
         &Start {
             cx: &cx,

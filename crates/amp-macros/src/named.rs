@@ -48,7 +48,8 @@ impl Named {
         Self { expr: quote!((#expr) as f64), text: as_written(expr), span, end, generic, bare }
     }
 
-    /// Made a number of another type: so is a parameter `const DIM: usize`, and no number that is a parameter is a float.
+    /// Made a number of another type, or beside one that is no float: so is a parameter `const DIM: usize`, and no number that is
+    /// a parameter is a float.
     fn converted(self) -> Self {
         Self { generic: self.generic || self.bare, ..self }
     }
@@ -75,11 +76,13 @@ impl Named {
     }
 }
 
-/// What judges a constant, which not every half format holds, with the precision of what it meets.
+/// What judges a constant, which not every half format holds, with the precision of what it meets; beside what may be one of
+/// the `sizes`, a name may be that of a parameter of what surrounds the function.
 pub(crate) fn doubtful(
     operand: &Expr,
     value: &Value,
     (op, region): (&str, Option<Half>),
+    sizes: bool,
     scopes: &Scopes,
 ) -> Option<Doubt> {
     let number = match operand {
@@ -87,7 +90,8 @@ pub(crate) fn doubtful(
         operand => operand,
     };
     let at = Span::mixed_site().located_at(crate::emit::ends(number).0);
-    let named = all(operand, scopes);
+    let seen = |named: Named| if sizes { named.converted() } else { named };
+    let named: Vec<Named> = all(operand, scopes).into_iter().map(seen).collect();
     let of_half = |half| {
         let named = named.iter().map(move |named| named.fault(half, op));
         faults(&value.constants, half, op).into_iter().chain(named)

@@ -112,7 +112,7 @@ fn rewrite(args: &Args, block: &Block) -> TokenStream {
 }
 
 fn walk_region(args: &Args, block: &Block, tallies: bool) -> Walked {
-    let cx = Context { host: args.host, param: None, tallies };
+    let cx = Context { host: args.host, param: None, within: true, tallies };
     let (region, rules) = (&args.region, &args.rules);
     // What is returned leaves for a type that only the compiler knows.
     let (returns, gives) = (&Expect::Open, &Expect::Nothing);

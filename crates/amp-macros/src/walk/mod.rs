@@ -80,6 +80,8 @@ pub(crate) struct Context {
     pub(crate) host: bool,
     /// The name of the type parameter the region runs in.
     pub(crate) param: Option<String>,
+    /// What surrounds it may have parameters that are not seen here: a method's type, the function that a region stands in.
+    pub(crate) within: bool,
     /// Modules say by their types what they cost.
     pub(crate) tallies: bool,
 }

@@ -263,7 +263,8 @@ impl Walker<'_> {
         }
         for (i, value) in values.iter().enumerate().skip(1).filter(|(i, _)| *i != judge) {
             let arg = &call.args[i - 1];
-            let Some(doubt) = self.doubtful(arg, value, name).filter(|_| judged(name, i, value)) else { continue };
+            let doubt = self.doubtful(&values[judge], (arg, value), name);
+            let Some(doubt) = doubt.filter(|_| judged(name, i, value)) else { continue };
             let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
             match emit::is_pure_place(emit::unreferenced(tensor)) {
                 true => {

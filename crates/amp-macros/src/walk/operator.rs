@@ -224,15 +224,17 @@ impl Walker<'_> {
     /// Judges a constant beside a tensor whose precision only its type tells.
     fn ask_whether_held(&self, tensor: &mut Expr, value: &Value, constant: &Expr, number: &Value, op: &str) {
         if value.precision_is_open()
-            && let Some(doubt) = self.doubtful(constant, number, op)
+            && let Some(doubt) = self.doubtful(value, (constant, number), op)
         {
             self.rewrite(tensor, |inner| emit::holding(inner, &doubt));
         }
     }
 
-    /// What judges a constant that not every half format holds.
-    pub(super) fn doubtful(&self, constant: &Expr, number: &Value, op: &str) -> Option<Doubt> {
-        named::doubtful(constant, number, (op, literal::half(&self.lower())), &self.scopes)
+    /// What judges a constant that not every half format holds, beside a value of a precision that only its type tells.
+    pub(super) fn doubtful(&self, beside: &Value, (constant, number): (&Expr, &Value), op: &str) -> Option<Doubt> {
+        // A size may stand beside a size that is a parameter of what surrounds the function: `self.width / HEADS`.
+        let sizes = self.cx.within && beside.prec == Prec::Opaque;
+        named::doubtful(constant, number, (op, literal::half(&self.lower())), sizes, &self.scopes)
     }
 
     /// Judges a numeric operand of something that runs in `prec`.
