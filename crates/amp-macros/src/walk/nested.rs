@@ -1,5 +1,6 @@
 //! Regions within a region.
 
+use super::associated::AsMethods;
 use super::{Expect, Walker, configured};
 use crate::args::{Args, Region};
 use crate::error::at;
@@ -11,6 +12,7 @@ use proc_macro2::Span;
 use quote::{ToTokens, quote_spanned};
 use syn::parse::Parser;
 use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, Item, Macro, Stmt};
 
 impl Walker<'_> {
@@ -38,6 +40,7 @@ impl Walker<'_> {
         }
         listed::check(&args, &body.to_token_stream(), &mut self.errors);
         configured::enclose_in(&mut body);
+        AsMethods.visit_expr_mut(&mut body);
         let inner = match &args.enabled {
             Some(enabled) => self.switched_region(&args, enabled.clone(), &mut body),
             None => self.inside(&args, args.region.clone(), |walker| walker.expr(&mut body)),

@@ -1,5 +1,6 @@
 //! Rounds: a body is walked until nothing changes, and once more to write the casts.
 
+use super::associated::AsMethods;
 use super::grown::same_lists;
 use super::{Context, Expect, Growth, Mention, Walker, configured};
 use crate::args::Region;
@@ -13,6 +14,7 @@ use crate::plan::Row;
 use crate::rules::Rules;
 use crate::scope::Scopes;
 use std::rc::Rc;
+use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, Stmt};
 
 /// What one round tells the next.
@@ -85,7 +87,9 @@ pub(crate) fn walk_both(start: &Start<'_>, body: &Block, enabled: &Expr) -> Walk
 
 /// The last round of a body, its casts written.
 fn settle<'a>(start: &Start<'a>, body: &Block) -> (Walker<'a>, Block, Value) {
-    let body = &configured::enclose(&parens::quiet(body));
+    let mut body = configured::enclose(&parens::quiet(body));
+    AsMethods.visit_block_mut(&mut body);
+    let body = &body;
     let changes = Rc::new(Changes::of(body, start.rules));
     let mut settled = Settled { first: true, ..Settled::default() };
     let mut walker = round(start, (body, &changes), settled.clone(), None).0;
