@@ -61,6 +61,7 @@ mod switched;
 mod tupled;
 mod typed;
 mod values;
+mod wrapped;
 mod written;
 
 use amp::nn::*;

@@ -152,7 +152,10 @@ use proc_macro::TokenStream;
 ///   `h.to::<F32>()?.method()`, or `impl<P: Float> Extension for Tensor<P>`.
 /// - A constant beside what a module gives is judged when its type is known, in a region that is generic over its precision
 ///   when code is generated, and so is one that may depend on a parameter wherever it stands: it belongs to a type
-///   (`Self::EPS`), its name is a single letter, or it is made a float (`DIM as f64`). `cargo check` does not see these.
+///   (`Self::EPS`), its name is a single letter, it is made a float (`DIM as f64`), or it stands in a method beside a field or what
+///   only the compiler knows (`self.width / HEADS`). `cargo check` does not see these.
+/// - A size that is a parameter of a method's type (`const HEADS: usize`) does not stand beside what one's own function makes of a
+///   tensor (`width(&x) / HEADS`), as a constant would: `let width: usize = width(&x)` goes before it.
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
 ///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
@@ -162,7 +165,9 @@ use proc_macro::TokenStream;
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert_with(..)`:
 ///   `insert` and `or_insert` widen what goes into it. So does a list behind a guard (`list.borrow_mut().extend(..)`): `push` widens.
 /// - Results of two methods of one's own that are generic over the precision (`a.swish()? + b.swish()?`) meet where they are
-///   borrowed: `&a.swish()? + &b.swish()?`.
+///   borrowed: `&a.swish()? + &b.swish()?`. So do those of two threads (`let (a, b) = (a.join()??, b.join()??)`): `&a + &b`.
+/// - An operator of a type of one's own and a tensor (`gain * &h` by an `impl Mul<&Tensor<F32>> for Gain`) is given the tensor as it
+///   is, and so is a method of a number (`2f64.sub(&h)`): write `gain * &h.to::<F32>()?`, `2.0 - &h`. What is behind `+=` is widened.
 /// - What a closure gives by `return` is not joined with what it gives at its end, unless its type is written out
 ///   (`|x| -> Result<Tensor<F32>> { .. }`): then both are widened.
 /// - A list that is made empty and filled with pairs is widened where it leaves by its own name for a type that is written
@@ -180,7 +185,7 @@ use proc_macro::TokenStream;
 ///   `Layer { f: |x: &Tensor<F32>| -> Result<Tensor<F32>> { x.matmul(w) } }`.
 /// - Alternatives of a pattern that bind a name at places of two precisions (`(Some(h), _) | (None, h)`) are two arms.
 /// - With `enabled`, a `static` in a block within the body is there once for each of the two bodies; one of the body itself is
-///   shared.
+///   shared. An `impl` for a type from outside stands in the body itself, too: in a block within it, it would be there twice.
 /// - A tensor that is made without a type (`Tensor::randn(..)?`) is F32 where others meet it, as PyTorch's is, and where a sum that
 ///   is assigned to its variable does (`sum = (sum + fc.forward(x)?)?`). In a variable that is assigned anything else, behind `+=`,
 ///   or given to a function of one's own, it is what is asked for there.

@@ -3,8 +3,8 @@
 use crate::lattice::{Prec, Value};
 use syn::punctuated::Punctuated;
 use syn::{
-    GenericArgument, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type, TypeParamBound, TypePath,
-    parse_quote,
+    GenericArgument, ParenthesizedGenericArguments, PathArguments, ReturnType, Token, Type, TypeBareFn, TypeParamBound,
+    TypePath, parse_quote,
 };
 
 /// What the place that a value goes to declares.
@@ -46,9 +46,9 @@ impl Expect {
             }
             ty if let Some(output) = output_of(ty) => Self::Future(Box::new(Self::of_type(output, param))),
             ty if is_object(ty) => Self::Object,
-            Type::ImplTrait(_) => match result_of(ty).map(|result| Self::of_type(result, param)) {
+            Type::ImplTrait(_) | Type::BareFn(_) => match result_of(ty).map(|result| Self::of_type(result, param)) {
                 Some(result) => Self::Function(Box::new(result)),
-                None => Self::Nothing,
+                None => elements_of(ty).map_or(Self::Nothing, |item| Self::of_type(item, param)),
             },
             Type::Reference(_) => Self::Nothing,
             Type::Tuple(tuple) => Self::Tuple(tuple.elems.iter().map(|ty| Self::of_type(ty, param)).collect()),
@@ -223,6 +223,11 @@ fn item_of(ty: &Type) -> Option<&Type> {
     associated(ty, |name| name.ends_with("Iterator") && name != "IntoIterator", "Item")
 }
 
+/// What may be iterated over gives that is returned as such: `impl IntoIterator<Item = Tensor<F32>>`, a list more often than not.
+fn elements_of(ty: &Type) -> Option<&Type> {
+    associated(ty, |name| name == "IntoIterator", "Item")
+}
+
 /// What the future gives that this type stands for: `impl Future<Output = Tensor<F32>>`, `Pin<Box<dyn Future<Output = ..>>>`.
 fn output_of(ty: &Type) -> Option<&Type> {
     associated(ty, |name| name == "Future", "Output")
@@ -241,8 +246,11 @@ fn associated<'t>(ty: &'t Type, is_trait: fn(&str) -> bool, name: &str) -> Optio
     })
 }
 
-/// What the closure returns that this type stands for: `impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>`.
+/// What the closure returns that this type stands for: `impl Fn(&Tensor<F32>) -> Result<Tensor<F32>>`, `fn(&Tensor<F32>) -> ..`.
 fn result_of(ty: &Type) -> Option<&Type> {
+    if let Type::BareFn(TypeBareFn { output: ReturnType::Type(_, ty), .. }) = ty {
+        return Some(ty);
+    }
     bounds_of(ty)?.iter().find_map(|bound| {
         let TypeParamBound::Trait(bound) = bound else { return None };
         match &bound.path.segments.last()?.arguments {

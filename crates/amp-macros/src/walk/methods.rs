@@ -42,6 +42,7 @@ const HANDING: &[Handing] = &[
     passes("ok_or"),
     passes("ok_or_else"),
     passes("or"),
+    passes("xor"),
     passes("or_else"),
     passes("context"),
     passes("with_context"),

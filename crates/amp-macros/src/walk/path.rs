@@ -8,6 +8,7 @@ use super::lent::is_of_std;
 use super::made::{made, settled};
 use super::names::{names_operation, on_tensor};
 use super::operation::{Called, Form, castable, judged, lends_elements};
+use super::wrapper::{held_type, names_variant};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
 use crate::flow::Slot;
@@ -82,15 +83,16 @@ impl Walker<'_> {
         let one = call.args.len() == 1;
         match name {
             "Value" | "from" if literal::wrapped(call).is_some() => Some(self.expr(&mut call.args[0])),
-            "Ok" | "Some" | "new" if one && (name != "new" || is_pointer(&path.path)) => {
-                let value = self.expr(&mut call.args[0]);
+            "Ok" | "Some" | "new" if one && wraps(&path.path, name) => {
+                let expect = held_type(&path.path, self.cx.param.as_deref());
+                let value = self.tail(&mut call.args[0], &expect);
                 let shape = value.shape.wrapped();
                 Some(value.shaped(shape))
             }
             "once" | "repeat" | "repeat_n" | "from_fn" | "repeat_with" | "successors" => self.iterator(call, name),
             "from" | "try_from" => self.conversion(call, path),
-            "Err" => {
-                call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
+            "Err" if one && names_variant(&path.path) => {
+                self.argument(&mut call.args[0]);
                 Some(Value::never())
             }
             _ => None,
@@ -267,6 +269,11 @@ impl Walker<'_> {
 fn fields_of(values: &[Value]) -> Value {
     let parts = values.iter().map(|value| Value { pinned: value.pinned, ..Value::opaque() }).collect();
     Value { names: (0..values.len()).map(|i| i.to_string()).collect(), parts, ..Value::opaque() }
+}
+
+/// Whether a path names a variant of `std`, or makes a pointer.
+fn wraps(path: &syn::Path, name: &str) -> bool {
+    if name == "new" { is_pointer(path) } else { names_variant(path) }
 }
 
 /// Whether a path names something of `Box`, `Rc` or `Arc`.

@@ -192,6 +192,10 @@ impl Walker<'_> {
             collect_into(&mut init.expr, &list);
         }
         let (mut value, gives) = match &mut *init.expr {
+            Expr::Closure(closure) if let Expect::Function(result) = expect => {
+                let gives = self.closure_into(closure, (**result).clone());
+                (Value { flow: gives.flow.clone(), ..Value::other() }, gives)
+            }
             Expr::Closure(closure) => {
                 let given = !matches!(pat, Pat::Ident(pat) if !self.changes.reach(&pat.ident.to_string()));
                 self.closure_variable(closure, given)

@@ -17,7 +17,7 @@ use crate::lattice::{Prec, Value};
 use crate::place::Place;
 use crate::shape::Shape;
 use std::rc::Rc;
-use syn::{Expr, ExprClosure, ExprMethodCall, GenericArgument};
+use syn::{Expr, ExprClosure, ExprMethodCall, GenericArgument, Pat, Type};
 
 /// A call as far as it is walked.
 struct Unlisted<'m> {
@@ -149,14 +149,15 @@ impl Walker<'_> {
             self.widen_collected(&mut call.receiver, &mut value, elements.as_ref());
         }
         let fills = FILLING.contains(&name);
-        let filled = self.variable(container(&call.receiver)).filter(|_| fills);
-        if let (Some(var), Expr::MethodCall(_)) = (filled, &*call.receiver) {
+        let into = self.variable(container(&call.receiver));
+        if let (Some(var), Expr::MethodCall(_), true) = (into, &*call.receiver, fills) {
             value = self.known(var);
         }
         // One's own may take several.
         let extends = EXTENDING.contains(&name) && call.args.len() == 1;
-        let wanted = filled.is_some_and(|var| self.is_wanted(var));
+        let wanted = into.is_some_and(|var| self.is_wanted(var));
         let holds = Some(Expect::of_value(&value)).filter(Expect::wants_f32);
+        let holds = holds.or_else(|| wanted.then_some(Expect::Prec(Prec::F32)));
         Unlisted {
             name,
             item: item_of(&value, name),
@@ -199,6 +200,11 @@ impl Walker<'_> {
         let place = match &call.collected {
             Some(expect) if call.maps() => expect.clone(),
             _ if folds_f32(call.name, &call.args) => Expect::Prec(Prec::F32),
+            _ if call.folded.is_some()
+                && let Some(ty) = declared_state(call.name, closure) =>
+            {
+                Expect::of_type(ty, self.cx.param.as_deref())
+            }
             _ if let Some(elements) = call.folded.and_then(|var| self.chosen_elements(var)) => elements,
             _ if call.empty.or(call.choice).is_some_and(|var| joins(self, var)) => Expect::Prec(Prec::F32),
             _ if call.maps() || ITERATING.contains(&call.name) => Expect::Nothing,
@@ -305,7 +311,7 @@ impl Walker<'_> {
             self.mixed(place, &call.value, given, true);
         }
         let instead = match call.name {
-            "unwrap_or" | "or" => call.args.first(),
+            "unwrap_or" | "or" | "xor" => call.args.first(),
             "or_else" => call.closure.as_ref(),
             "unwrap_or_else" => call.closure.as_ref().filter(|given| given.shape.gives() || call.makes),
             _ => None,
@@ -344,7 +350,7 @@ impl Walker<'_> {
             "zip" => Value::tuple(vec![item, args.pop().unwrap_or_else(Value::opaque)]),
             "tensor" => Value::new(Prec::F32),
             "elapsed" | "duration_since" => Value::other(),
-            "or" | "or_else" => {
+            "or" | "or_else" | "xor" => {
                 let instead = args.pop().or(closure).unwrap_or_else(Value::other);
                 Value { constants: value.constants_with(&instead), ..value }
             }
@@ -374,6 +380,14 @@ impl Walker<'_> {
             self.rewrite(expr, |inner| self.widened(inner, &held));
             (value.prec, value.sure) = (Prec::F32, true);
         }
+    }
+}
+
+/// The type that the closure of a fold declares what has been folded so far to be.
+fn declared_state<'c>(name: &str, closure: &'c ExprClosure) -> Option<&'c Type> {
+    match closure.inputs.first() {
+        Some(Pat::Type(typed)) if name != "scan" && !matches!(*typed.ty, Type::Infer(_)) => Some(&typed.ty),
+        _ => None,
     }
 }
 
