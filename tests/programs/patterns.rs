@@ -1,6 +1,7 @@
 //! Patterns that name constants and variants, and that take lists apart.
 
 use super::*;
+use std::sync::LazyLock;
 
 #[derive(Clone, Copy)]
 enum Ending {
@@ -81,5 +82,44 @@ fn elements_behind_a_rest_are_counted_from_the_end() -> Result<()> {
     let h = ((x.to::<F16>()?.matmul(&w.to::<F16>()?)? * 1.0)? + 5.0)?;
     let by_hand = (((h * 2.0)? + 5.0)?.to::<F32>()?.exp()? + 1e-9)?;
     assert_eq!(bits(&taken_apart(&x, &w)?), bits(&by_hand));
+    Ok(())
+}
+
+struct Norm {
+    scale: f64,
+    names: Vec<String>,
+}
+
+impl Norm {
+    const DEFAULT: Self = Self { scale: 2.0, names: Vec::new() };
+}
+
+static NORM: LazyLock<Norm> = LazyLock::new(|| Norm::DEFAULT);
+static SCALES: LazyLock<Vec<f64>> = LazyLock::new(|| vec![0.5]);
+const PAIR: (f64, &str) = (0.25, "an offset");
+const LIMITS: [f32; 3] = [1e-3, 2.0, 1e3];
+
+/// Of constants that are taken apart the compiler computes the parts; what lies behind a `Deref` it cannot.
+#[autocast(f16)]
+#[allow(non_snake_case)]
+fn parts_of_constants(x: &T, by: Option<f64>) -> Result<T> {
+    let h = x.matmul(x)?;
+    let ((offset, text), Norm { scale, names }) = (PAIR, Norm::DEFAULT);
+    let [low, .., high] = LIMITS;
+    let h = ((h * scale)? + offset)?.clamp(low, high)?;
+    let h = ((h * NORM.scale)? * SCALES[0])?;
+    match by {
+        Some(BY) if text.len() > names.len() => h * BY,
+        _ => Ok(h),
+    }
+}
+
+#[test]
+fn parts_of_constants_are_constants() -> Result<()> {
+    let x = random([3, 3])?;
+    let h = x.to::<F16>()?;
+    let by_hand = ((h.matmul(&h)? * 2.0)? + 0.25)?.clamp(1e-3, 1e3)?;
+    let by_hand = (((by_hand * 2.0)? * 0.5)? * 3.0)?.to::<F32>()?;
+    assert_eq!(bits(&parts_of_constants(&x, Some(3.0))?), bits(&by_hand));
     Ok(())
 }

@@ -29,6 +29,7 @@ mod literal;
 mod named;
 mod numbers;
 mod parens;
+mod parts;
 mod pin;
 mod place;
 mod plan;
@@ -107,6 +108,7 @@ use proc_macro::TokenStream;
 /// - A free function that is imported under another name (`use amp::functional::softmax as soft`) is a function like any
 ///   other: nothing is cast for it. One of class `keep` that is called by its bare name (`relu(&x)`) counts as one that needs
 ///   its argument in F32; the method and `functional::relu` do not.
+/// - What trains is seen where it is named by its type (`let set = Parameter::set`), not by a trait (`Optimizer::step`).
 /// - A module is called as a method: `Linear::forward(&self.fc, x)` is a function like any other, and runs in what `x` is.
 /// - A module or a tensor behind a pointer type of one's own (`impl Deref`) runs in what it is given: `(*shared).forward(x)`
 ///   names what it points to.
@@ -160,6 +162,11 @@ use proc_macro::TokenStream;
 ///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
 ///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
 ///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`; constants of one's own in branches and tuples are, too.
+/// - A constant of one's own is known by the capitals of its name: one that is imported under another (`use config::EPS as eps`)
+///   is a number that the program computes. So is an element or a field (`TABLE[0]`, `CONFIG.eps`), which a `static` may keep
+///   behind a `LazyLock`: what a pattern takes apart is judged (`let (eps, _) = PAIR`, `let Norm { eps, .. } = Norm::DEFAULT`), as
+///   is `const { TABLE[0] }`. In a pattern a name is taken for a constant's in an arm of its own that others follow
+///   (`EPS => h + EPS`), and wherever the function declares that constant.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
 ///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert_with(..)`:

@@ -3,9 +3,9 @@
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
 use amp_policy::{Half, Verdict};
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
-use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, Lit, Type, UnOp};
+use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, Lit, QSelf, Type, UnOp};
 
 /// A numeric literal, with its sign, as written and as a value.
 pub(crate) fn constant(expr: &Expr) -> Option<(String, f64)> {
@@ -68,14 +68,34 @@ fn raised(call: &ExprMethodCall) -> Option<(String, f64)> {
     raises.then(|| (format!("{base}.{}({exponent})", call.method), a.powf(b)))
 }
 
-/// The number in `Fill::Value(..)`, `Fill::from(..)`, `f64::from(..)`.
+/// The number in `Fill::Value(..)`, `<Fill as From<f64>>::from(..)`, `f64::from(..)`.
 pub(crate) fn wrapped(call: &ExprCall) -> Option<&Expr> {
     let Expr::Path(path) = &*call.func else { return None };
-    let mut segments = path.path.segments.iter().rev();
-    let (last, qualifier) = (segments.next()?, segments.next()?);
-    let number = qualifier.ident == "Fill" || qualifier.ident == "f32" || qualifier.ident == "f64";
+    let (last, made) = (path.path.segments.last()?, type_of(path)?);
+    let number = made == "Fill" || made == "f32" || made == "f64";
     let wraps = number && (last.ident == "Value" || last.ident == "from");
     call.args.first().filter(|_| wraps && call.args.len() == 1)
+}
+
+/// The same, if it is a number, in `Value(..)`, `From::from(..)`, `Into::<Fill>::into(..)`, whose paths do not say of what they are.
+pub(crate) fn maybe_wrapped(call: &ExprCall) -> Option<&Expr> {
+    let Expr::Path(path) = &*call.func else { return None };
+    let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let (last, qualifier) = (names.next()?, names.next().unwrap_or_default());
+    let wraps = matches!((&*qualifier, &*last), ("", "Value") | ("From", "from") | ("Into" | "f32" | "f64", "into"));
+    call.args.first().filter(|_| wraps && call.args.len() == 1)
+}
+
+/// The type whose function a path names.
+pub(crate) fn type_of(path: &ExprPath) -> Option<&Ident> {
+    let segment = match &path.qself {
+        Some(QSelf { ty, .. }) => match &**ty {
+            Type::Path(ty) => ty.path.segments.last(),
+            _ => None,
+        },
+        None => path.path.segments.iter().rev().nth(1),
+    };
+    segment.map(|segment| &segment.ident)
 }
 
 /// The limits of the primitive types, as `f32::MIN`.

@@ -2,7 +2,8 @@
 
 use crate::emit::{found, in_format};
 use crate::lattice::Value;
-use crate::literal::{Doubt, Fault, constant, faults, limit, nears_one, wrapped};
+use crate::literal::{Doubt, Fault, constant, faults, limit, maybe_wrapped, nears_one, wrapped};
+use crate::parts;
 use crate::plan::as_written;
 use crate::scope::{Meaning, Scopes};
 use amp_policy::{Half, Verdict};
@@ -23,6 +24,8 @@ struct Named {
     generic: bool,
     /// It names something by one word that is declared outside the function: a parameter, if it is no float.
     bare: bool,
+    /// It is a part of what is named, which may be no number.
+    part: bool,
 }
 
 impl Named {
@@ -38,14 +41,30 @@ impl Named {
             end: span,
             generic,
             bare,
+            part: false,
         })
+    }
+
+    /// A part of a constant.
+    fn of_part(part: &Expr, of: Self) -> Self {
+        let expr = match parts::of_type(part) {
+            // What else is in it is not dropped, which the compiler cannot do ahead.
+            Some((constant, local, part)) => quote_spanned!(of.span=> {
+                let #local = #constant;
+                let number = __amp::Judged(#part).number();
+                ::core::mem::forget(#local);
+                number
+            }),
+            None => quote_spanned!(of.span=> __amp::Judged(#part).number()),
+        };
+        Self { expr, text: as_written(part), part: true, ..of }
     }
 
     /// `2.0 * EPS`, `const { .. }`
     fn of_expr(expr: &Expr, generic: bool, bare: bool) -> Self {
         let (first, last) = crate::emit::ends(expr);
         let [span, end] = [first, last].map(|at| Span::mixed_site().located_at(at));
-        Self { expr: quote!((#expr) as f64), text: as_written(expr), span, end, generic, bare }
+        Self { expr: quote!((#expr) as f64), text: as_written(expr), span, end, generic, bare, part: false }
     }
 
     /// Made a number of another type, or beside one that is no float: so is a parameter `const DIM: usize`, and no number that is
@@ -80,7 +99,7 @@ impl Named {
 /// the `sizes`, a name may be that of a parameter of what surrounds the function.
 pub(crate) fn doubtful(
     operand: &Expr,
-    value: &Value,
+    (value, tensor): (&Value, bool),
     (op, region): (&str, Option<Half>),
     sizes: bool,
     scopes: &Scopes,
@@ -91,7 +110,9 @@ pub(crate) fn doubtful(
     };
     let at = Span::mixed_site().located_at(crate::emit::ends(number).0);
     let seen = |named: Named| if sizes { named.converted() } else { named };
-    let named: Vec<Named> = all(operand, scopes).into_iter().map(seen).collect();
+    // Of a part nothing says that it is a number, but what it surely meets.
+    let named = all(operand, scopes).into_iter().filter(|named| tensor || !named.part);
+    let named: Vec<Named> = named.map(seen).collect();
     let of_half = |half| {
         let named = named.iter().map(move |named| named.fault(half, op));
         faults(&value.constants, half, op).into_iter().chain(named)
@@ -140,7 +161,7 @@ fn all(expr: &Expr, scopes: &Scopes) -> Vec<Named> {
         Expr::Cast(cast) => all(&cast.expr, scopes).into_iter().map(Named::converted).collect(),
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => all(&unary.expr, scopes),
         Expr::Path(path) => match path.path.get_ident().map(|ident| scopes.meaning(&ident.to_string())) {
-            Some(Meaning::Constant(constant)) => all(constant, scopes),
+            Some(Meaning::Constant(constant)) if !parts::is_part(constant) => all(constant, scopes),
             _ => named(expr, scopes).into_iter().collect(),
         },
         _ => named(expr, scopes).into_iter().collect(),
@@ -156,14 +177,19 @@ fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
                     let bare = scopes.find(&ident.to_string()).is_none();
                     Named::of_path(&path.path, quote!(#path), bare && is_parameter(ident), bare)
                 }
+                Meaning::Constant(constant) if parts::is_part(constant) => {
+                    named(parts::root(constant)?, scopes).map(|of| Named::of_part(constant, of))
+                }
                 Meaning::Constant(constant) => named(constant, scopes),
                 Meaning::Variable => None,
             },
             (_, qself) => Named::of_path(&path.path, quote!(#path), qself.is_some() || is_generic(&path.path), false),
         },
         Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => named(&unary.expr, scopes),
-        Expr::Call(call) if is_from(call) => named(wrapped(call)?, scopes).map(Named::converted),
-        Expr::Call(call) => named(wrapped(call)?, scopes),
+        Expr::Call(call) => {
+            let named = named(wrapped(call).or_else(|| maybe_wrapped(call))?, scopes);
+            if converts(call) { named.map(Named::converted) } else { named }
+        }
         Expr::Cast(cast) => named(&cast.expr, scopes).map(Named::converted),
         Expr::Paren(inner) => named(&inner.expr, scopes),
         Expr::Group(inner) => named(&inner.expr, scopes),
@@ -180,9 +206,10 @@ fn named(operand: &Expr, scopes: &Scopes) -> Option<Named> {
     }
 }
 
-/// `f64::from(..)`
-fn is_from(call: &ExprCall) -> bool {
-    matches!(&*call.func, Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "from"))
+/// `f64::from(..)`, `Into::into(..)`
+fn converts(call: &ExprCall) -> bool {
+    let Expr::Path(path) = &*call.func else { return false };
+    path.path.segments.last().is_some_and(|last| last.ident == "from" || last.ident == "into")
 }
 
 /// Whether an expression names no variable: it means the same where the compiler computes it.

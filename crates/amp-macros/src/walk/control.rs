@@ -4,7 +4,7 @@ use super::cast::never_cast;
 use super::configured::is_conditional;
 use super::macros::{diverges, is_foreign};
 use super::nested::shared_items;
-use super::pattern::has_struct;
+use super::pattern::{has_struct, names_constants};
 use super::redeclared::{begin_with, patterns_of};
 use super::tuples::{Wrapped, wrap_elements};
 use super::{Expect, Walker};
@@ -93,12 +93,15 @@ impl Walker<'_> {
         let mut arms = Vec::new();
         let mut before = self.flows.state();
         let mut ends = Vec::new();
+        let last = matching.arms.len().saturating_sub(1);
         for (i, arm) in matching.arms.iter_mut().enumerate() {
             let mark = self.scopes.enter();
             self.steps.push(Step::Branch(node, i as u32));
             self.flows.resume(before.clone());
             let first = self.scopes.vars.len();
-            self.bind(&arm.pat, &scrutinee, false);
+            if i == last || arm.guard.is_some() || !names_constants(&arm.pat) {
+                self.bind(&arm.pat, &scrutinee, false);
+            }
             self.taken_out_of(shared, first);
             self.made_of(&arm.pat, place.as_ref().filter(|_| !has_struct(&arm.pat)));
             if let Some((_, guard)) = &mut arm.guard {

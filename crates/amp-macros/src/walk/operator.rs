@@ -230,10 +230,12 @@ impl Walker<'_> {
         }
     }
 
-    /// What judges a constant that not every half format holds, beside a value of a precision that only its type tells.
+    /// What judges a constant that not every half format holds, beside a value of a precision that only its type tells; that
+    /// value may not be known to be a tensor.
     pub(super) fn doubtful(&self, beside: &Value, (constant, number): (&Expr, &Value), op: &str) -> Option<Doubt> {
         // A size may stand beside a size that is a parameter of what surrounds the function: `self.width / HEADS`.
         let sizes = self.cx.within && beside.prec == Prec::Opaque;
+        let number = (number, beside.prec.is_tensor());
         named::doubtful(constant, number, (op, literal::half(&self.lower())), sizes, &self.scopes)
     }
 

@@ -6,6 +6,7 @@ use super::direct::Written;
 use super::gathered::as_collected;
 use super::lent::is_of_std;
 use super::made::{made, settled};
+use super::methods::handing;
 use super::names::{names_operation, on_tensor};
 use super::operation::{Called, Form, castable, judged, lends_elements};
 use super::wrapper::{held_type, names_variant};
@@ -13,7 +14,7 @@ use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value, has_operators};
-use crate::literal;
+use crate::literal::{self, type_of};
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
 use proc_macro2::Ident;
@@ -116,21 +117,27 @@ impl Walker<'_> {
         {
             self.replaced(call, given);
         }
+        if let (true, Some(tensor)) = (moves_tensor(path, name), values.first()) {
+            return tensor.clone().shaped(tensor.shape.of_method(name));
+        }
         if let Some(value) = constructed(self, path) {
             return value.shaped(Shape::Unknown);
         }
         let kept = match &closure {
             Some(closure) => Value { pinned: self.flows.pin_of(closure), ..Value::new(Prec::F32) }.kept(),
-            None => values.iter().find_map(Value::kept).filter(|_| keeps(&path.path)),
+            None => values.iter().find_map(Value::kept).filter(|_| keeps(path)),
         };
         if let Some(kept) = kept {
             return Value { flow, ..kept };
         }
+        let constants = literal::maybe_wrapped(call).and(values.first()).map(|number| number.constants.clone());
+        let constants = constants.unwrap_or_default();
         match name {
-            "new" | "with_capacity" | "default" | "from" | "from_iter" => Value::inferred(),
+            "new" | "with_capacity" | "default" | "from" | "from_iter" => Value { constants, ..Value::inferred() },
+            "into" if !constants.is_empty() => Value { constants, ..Value::inferred() },
             name if has_operators(name) => Value::other(),
             // What is expected of `Cow::Owned(..)` is expected of its argument.
-            name if name.starts_with(char::is_uppercase) => Value { flow, ..fields_of(&values) },
+            name if name.starts_with(char::is_uppercase) => Value { flow, constants, ..fields_of(&values) },
             _ if let Some(gives) = gives => Value { flow, ..gives },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
@@ -282,7 +289,7 @@ pub(super) fn is_pointer(path: &syn::Path) -> bool {
 }
 
 /// Whether what is called holds what it is given, or gives that back.
-fn keeps(path: &syn::Path) -> bool {
+fn keeps(path: &ExprPath) -> bool {
     const HOLDERS: &[&str] = &[
         "Vec",
         "VecDeque",
@@ -300,10 +307,21 @@ fn keeps(path: &syn::Path) -> bool {
         "RwLock",
         "OnceLock",
     ];
-    let mut segments = path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (name, qualifier) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    // Their methods by a path; one's own type may have others of these names.
+    const HANDING: &[&str] =
+        &["Option", "Result", "Clone", "ToOwned", "Borrow", "AsRef", "IntoIterator", "Iterator", "DoubleEndedIterator"];
+    let names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let mut names = names.chain(type_of(path).map(ToString::to_string));
+    let (name, qualifier) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     HOLDERS.contains(&qualifier.as_str())
+        || HANDING.contains(&qualifier.as_str()) && handing(&name).is_some()
         || matches!((&*qualifier, &*name), ("iter" | "", "once" | "repeat") | ("mem", "take" | "replace"))
+        || matches!((&*qualifier, &*name), ("convert", "identity") | ("hint", "black_box"))
+}
+
+/// Whether a path names a method that puts a tensor elsewhere as it is: `Tensor::tracked`.
+fn moves_tensor(path: &ExprPath, name: &str) -> bool {
+    matches!(name, "tracked" | "to_device") && on_tensor(path)
 }
 
 /// The closure that is called where it is written.

@@ -4,9 +4,11 @@ use super::Walker;
 use super::held::of_unseen;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
+use crate::named::is_constant;
 use crate::place::Place;
 use crate::scope::Hold;
 use crate::shape::Shape;
+use proc_macro2::Ident;
 use quote::ToTokens;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -24,7 +26,7 @@ impl Walker<'_> {
     pub(super) fn declare(&mut self, pat: &Pat, value: &Value, declared: bool) {
         match pat {
             // Other constants and variants are told from variables by their types, as those are.
-            Pat::Ident(ident) if ident.ident == "None" => {}
+            Pat::Ident(ident) if ident.ident == "None" || self.is_item(&ident.ident) => {}
             Pat::Ident(ident) => self.declare_name(ident, value, declared),
             Pat::Type(typed) => {
                 let declared = self.type_value(&typed.ty);
@@ -54,6 +56,11 @@ impl Walker<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a name is that of a constant of the function's own, which a pattern compares with.
+    fn is_item(&self, name: &Ident) -> bool {
+        self.scopes.find(&name.to_string()).is_some_and(|var| self.scopes.vars[var].item)
     }
 
     /// Notes how a variable of a declared type, which is declared, has what it stands for.
@@ -206,7 +213,17 @@ pub(super) fn has_struct(pat: &Pat) -> bool {
     }
 }
 
-pub(super) fn find_ident<'p>(pat: &'p Pat, name: &str) -> Option<&'p syn::Ident> {
+/// Whether the pattern of an arm that others follow compares with constants: a variable would leave nothing to those.
+pub(super) fn names_constants(pat: &Pat) -> bool {
+    match pat {
+        Pat::Ident(PatIdent { by_ref: None, mutability: None, subpat: None, ident, .. }) => is_constant(ident),
+        Pat::Paren(inner) => names_constants(&inner.pat),
+        Pat::Or(or) => or.cases.iter().all(names_constants),
+        _ => false,
+    }
+}
+
+pub(super) fn find_ident<'p>(pat: &'p Pat, name: &str) -> Option<&'p Ident> {
     match pat {
         Pat::Ident(ident) if ident.ident == name => Some(&ident.ident),
         Pat::Ident(ident) => ident.subpat.as_ref().and_then(|(_, inner)| find_ident(inner, name)),

@@ -11,6 +11,7 @@ use super::{Expect, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::named;
+use crate::parts;
 use crate::pin::Pin;
 use crate::scope::Hold;
 use std::rc::Rc;
@@ -100,7 +101,7 @@ impl Walker<'_> {
         let growth = self.growth(&init.expr);
         let apart = named.is_none() && matches!(&*init.expr, Expr::Tuple(_));
         let (vector, iterator) = (is_vector(&init.expr), moves_on(&init.expr));
-        let constants = self.constants_of(&pat, &init.expr);
+        let constants = self.constants_of(&pat, &init.expr, false);
         let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let narrow = declared.as_ref().map(|declared| &declared.prec).filter(|prec| matches!(prec, Prec::Half(_)));
         let narrow = narrow.map(|prec| (prec.clone(), init.expr.clone()));
@@ -157,16 +158,22 @@ impl Walker<'_> {
         self.widen_declared(first, pat, &value, &mut init.expr)
     }
 
-    /// The variables of a declaration that begin as constants of the program's own and do not change.
-    fn constants_of(&self, pat: &Pat, init: &Expr) -> Vec<(String, Rc<Expr>)> {
+    /// The variables of a declaration that begin as constants of the program's own and do not change; `apart`, as parts of one.
+    fn constants_of(&self, pat: &Pat, init: &Expr, apart: bool) -> Vec<(String, Rc<Expr>)> {
         match (pat, init) {
-            (Pat::Tuple(pats), Expr::Tuple(elems)) if pats.elems.len() == elems.elems.len() => {
-                pats.elems.iter().zip(&elems.elems).flat_map(|(pat, elem)| self.constants_of(pat, elem)).collect()
-            }
-            (Pat::Ident(ident), init) if is_unchanging(pat) && named::is_named(init, &self.scopes) => {
+            (Pat::Tuple(pats), Expr::Tuple(elems)) if pats.elems.len() == elems.elems.len() => pats
+                .elems
+                .iter()
+                .zip(&elems.elems)
+                .flat_map(|(pat, elem)| self.constants_of(pat, elem, false))
+                .collect(),
+            (Pat::Ident(ident), init) if is_unchanging(pat) && (apart || named::is_named(init, &self.scopes)) => {
                 vec![(ident.ident.to_string(), Rc::new(init.clone()))]
             }
-            _ => Vec::new(),
+            (pat, init) => {
+                let parts = parts::taken_apart(pat, init, &self.scopes);
+                parts.iter().flat_map(|(pat, part)| self.constants_of(pat, part, true)).collect()
+            }
         }
     }
 
