@@ -22,7 +22,7 @@ pub(crate) enum Shape {
 /// Operations that return several tensors.
 const SEVERAL: &[&str] = &["split", "chunk"];
 /// Methods that give what they are called on.
-const SAME: &[&str] = &["clone", "detach", "map_err", "context", "with_context"];
+const SAME: &[&str] = &["clone", "detach", "tracked", "map_err", "context", "with_context"];
 
 impl Shape {
     /// What a declared type says.
@@ -77,6 +77,7 @@ impl Shape {
         match (self, name) {
             (_, name) if SAME.contains(&name) => self,
             (Self::Fallible, "unwrap" | "expect") => Self::Tensor,
+            (Self::Tensor | Self::Pointer, "to_device") => Self::Fallible,
             _ => Self::Unknown,
         }
     }

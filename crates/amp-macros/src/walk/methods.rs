@@ -106,6 +106,8 @@ const HANDING: &[Handing] = &[
     hands("unwrap_or_else"),
     hands("flatten"),
     hands("detach"),
+    hands("tracked"),
+    hands("to_device"),
 ];
 
 pub(super) fn handing(name: &str) -> Option<&'static Handing> {
