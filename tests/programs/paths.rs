@@ -62,3 +62,55 @@ fn methods_of_std_may_be_called_by_a_path() -> Result<()> {
     assert_eq!(bits(&collected(&[x], &w)?[0]), product);
     Ok(())
 }
+
+/// A type of one's own that is called as the library's wrapper of numbers is.
+#[derive(Clone, Copy)]
+struct Value(f64);
+
+impl std::ops::Add for Value {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+/// Types of one's own that are called as the library's are, with functions of such names.
+mod own {
+    pub struct Sgd;
+
+    impl Sgd {
+        pub fn step(&self) -> f64 {
+            2.0
+        }
+    }
+
+    pub struct Cache<V>(V);
+
+    impl<V> Cache<V> {
+        pub fn update(value: V) -> V {
+            Self(value).0
+        }
+    }
+}
+
+#[autocast(f16)]
+fn by_names(x: &T, w: &T) -> Result<T> {
+    use own::{Cache, Sgd};
+    let (step, update) = (Sgd::step, Cache::update);
+    let Value(sum) = Value(1e-9) + Value(0.5);
+    let h = Clone::clone(&x.matmul(w)?);
+    let h = Tensor::tracked(&h).to_device(x.device())?.matmul(&Clone::clone(w))?;
+    let wide = Result::unwrap(h.to::<F32>()).exp()?;
+    (wide.matmul(w)? * (update(step(&Sgd)) + sum))?.exp()
+}
+
+#[test]
+fn one_s_own_may_be_called_as_what_is_rejected() -> Result<()> {
+    let (x, w) = (super::random([4, 4])?, super::random([4, 4])?);
+    let (x16, w16) = (x.to::<F16>()?, w.to::<F16>()?);
+    let wide = x16.matmul(&w16)?.matmul(&w16)?.to::<F32>()?.exp()?;
+    let by_hand = (wide.to::<F16>()?.matmul(&w16)? * 2.5)?.to::<F32>()?.exp()?;
+    assert_eq!(by_names(&x, &w)?.to_vec()?, by_hand.to_vec()?);
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use super::{is_pure_place, local, only_asked, scrutinee};
 use proc_macro2::{Ident, Span};
 use quote::quote_spanned;
-use syn::Expr;
+use syn::{Expr, Type};
 
 /// A call of something that may belong outside of regions: its receiver's type decides, which `question` is asked about.
 pub(crate) fn guarded(receiver: &Expr, method: &Ident, question: &str, call: Expr) -> Expr {
@@ -18,6 +18,13 @@ pub(crate) fn guarded(receiver: &Expr, method: &Ident, question: &str, call: Exp
         __amp::training::#method((&&&&#probe).#question());
         #call
     })))
+}
+
+/// A function of a type that is named, and that may belong outside of regions.
+pub(crate) fn guarded_function(ty: &Type, method: &Ident, function: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(method.span());
+    let on = Expr::Verbatim(quote_spanned!(site=> *::core::option::Option::<&#ty>::None.unwrap()));
+    guarded(&on, method, "outside", function)
 }
 
 /// A call without a policy on what may be a run-time-typed tensor: the types of receiver and result decide.

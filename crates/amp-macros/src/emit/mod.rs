@@ -21,7 +21,7 @@ mod value;
 use crate::args::Region;
 pub(crate) use bound::{hoisted, is_later};
 pub(crate) use constant::{beside, found, holding, in_format};
-pub(crate) use guard::{guarded, unlisted};
+pub(crate) use guard::{guarded, guarded_function, unlisted};
 pub(crate) use module::module_call;
 pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};

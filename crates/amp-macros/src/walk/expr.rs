@@ -40,7 +40,11 @@ impl Walker<'_> {
                 Value::other()
             }
             Expr::Lit(_) | Expr::Infer(_) => Value::other(),
-            Expr::Path(path) => self.path(path),
+            Expr::Path(path) => {
+                let value = self.path(path);
+                self.check_named(expr);
+                value
+            }
             Expr::Reference(inner) => {
                 if let Some(var) = self.empty_variable(&inner.expr).filter(|_| inner.mutability.is_some()) {
                     self.scopes.vars[var].lent = true;

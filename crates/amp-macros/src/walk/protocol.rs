@@ -2,12 +2,14 @@
 
 use super::Walker;
 use super::methods::UNWRAPPING;
-use super::names::on_tensor;
+use super::names::{names_operation, on_tensor};
 use crate::emit;
 use crate::error::spanned;
+use crate::literal::type_of;
+use crate::rules::Rule;
 use proc_macro2::Ident;
 use quote::{ToTokens, quote};
-use syn::{Expr, ExprMethodCall, ExprPath, Lit};
+use syn::{Expr, ExprMethodCall, ExprPath, Lit, Type, parse_quote};
 
 /// Methods that optimizers, the scaler, parameters and their averages have.
 const TRAINING: &[&str] =
@@ -16,6 +18,25 @@ const TRAINING: &[&str] =
 const BACKWARD: &[&str] = &["backward", "backward_for", "backward_for_retained", "backward_retained", "backward_with"];
 /// Methods that load a model.
 const LOADING: &[&str] = &["load", "load_matching", "load_state", "load_state_matching"];
+
+/// What of the library has such methods, by name: a type that is asked about must not be generic.
+const TRAINERS: &[&str] = &[
+    "Parameter",
+    "GradScaler",
+    "Ema",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "SparseAdam",
+    "Adamax",
+    "Lbfgs",
+    "Lion",
+    "NAdam",
+    "RAdam",
+    "RmsProp",
+    "Sgd",
+];
 
 /// Whether a method has the name of one that trains.
 pub(super) fn trains(name: &str) -> bool {
@@ -52,11 +73,7 @@ impl Walker<'_> {
     pub(super) fn check_protocol(&mut self, expr: &mut Expr, on: (&Expr, bool), method: &Ident) {
         let name = method.to_string();
         if BACKWARD.contains(&name.as_str()) && (on.1 || self.cx.host) {
-            self.errors.push(spanned(
-                method,
-                format!("`{name}` does not belong inside an autocast region"),
-                "return the loss and call it outside: gradients have the precision of what they belong to",
-            ));
+            self.walks_back(method);
         } else if trains(&name) && self.is_first_on(on.0) {
             let question = if BACKWARD.contains(&name.as_str()) { "walks" } else { "outside" };
             self.rewrite(expr, |call| emit::guarded(on.0, method, question, call));
@@ -93,4 +110,40 @@ impl Walker<'_> {
             self.check_protocol(expr, (&on, on_tensor(path)), &last.ident);
         }
     }
+
+    /// What does not belong in a region and is named by a path, not called: `losses.iter().map(Tensor::backward)`.
+    pub(super) fn check_named(&mut self, expr: &mut Expr) {
+        let Expr::Path(path) = &*expr else { return };
+        // A name alone may be a variable from outside of the region.
+        let (Some(last), Some(on)) = (path.path.segments.last(), type_of(path).map(ToString::to_string)) else {
+            return;
+        };
+        let (method, name) = (last.ident.clone(), last.ident.to_string());
+        let banned = self.rule_of(&name).filter(|found| found.rule == Rule::Banned);
+        match banned.filter(|found| found.listed || names_operation(self, path)) {
+            Some(found) => self.banned(&method, &name, found),
+            None if on == "Tensor" && BACKWARD.contains(&name.as_str()) => self.walks_back(&method),
+            None if trains(&name) && TRAINERS.contains(&on.as_str()) && !self.cx.host => {
+                let ty = qualifier(path);
+                self.rewrite(expr, |function| emit::guarded_function(&ty, &method, function));
+            }
+            None => {}
+        }
+    }
+
+    fn walks_back(&mut self, method: &Ident) {
+        self.errors.push(spanned(
+            method,
+            format!("`{method}` does not belong inside an autocast region"),
+            "return the loss and call it outside: gradients have the precision of what they belong to",
+        ));
+    }
+}
+
+/// The type in `Type::function`, `<Type as Trait>::function`.
+fn qualifier(path: &ExprPath) -> Type {
+    let mut ty = path.path.clone();
+    ty.segments.pop();
+    ty.segments.pop_punct();
+    path.qself.as_ref().map_or_else(|| parse_quote!(#ty), |named| (*named.ty).clone())
 }
