@@ -4,6 +4,7 @@ use super::{T, bits, half_product, random};
 use amp::prelude::*;
 use std::cell::{Cell, LazyCell};
 use std::ops::Deref;
+use std::slice;
 
 struct Weights {
     w: Tensor<F32>,
@@ -39,14 +40,14 @@ fn what_is_lazy_is_made_for_its_first_use() -> Result<()> {
     };
     let net = Net { lazy: LazyCell::new(make) };
     assert!(net.forward(&[])?.is_empty());
-    assert_eq!(bits(&net.gated(&[x.clone()], false)?[0]), bits(&x.relu()?));
+    assert_eq!(bits(&net.gated(slice::from_ref(&x), false)?[0]), bits(&x.relu()?));
     assert_eq!(made.get(), 0, "made for nothing");
     let product = bits(&half_product(&x, &w)?);
     assert_eq!(
         net.forward(&[x.clone(), x.clone()])?.iter().map(bits).collect::<Vec<_>>(),
         [&product; 2].map(Clone::clone)
     );
-    assert_eq!(bits(&net.gated(&[x.clone()], true)?[0]), product);
+    assert_eq!(bits(&net.gated(slice::from_ref(&x), true)?[0]), product);
     assert_eq!(made.get(), 1);
     Ok(())
 }
@@ -90,8 +91,8 @@ fn what_is_guarded_is_dereferenced_where_it_is_used() -> Result<()> {
     let (x, w) = (random([4, 4])?, random([4, 4])?);
     let product = half_product(&x, &w)?;
     let guarded = Guarded { ready: Cell::new(false), weights: Weights { w: w.clone() } };
-    assert_eq!(bits(&loaded(&guarded, &[x.clone()])?), bits(&product));
-    let (all, back) = handed_back(guarded.weights, &[x.clone()])?;
+    assert_eq!(bits(&loaded(&guarded, slice::from_ref(&x))?), bits(&product));
+    let (all, back) = handed_back(guarded.weights, slice::from_ref(&x))?;
     assert_eq!([bits(&all[0]), bits(&back.w)], [bits(&product), bits(&w)]);
     Ok(())
 }

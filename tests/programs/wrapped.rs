@@ -13,6 +13,7 @@ fn of_a_block(x: &T, w: &T) -> Result<T> {
     run()?.exp()
 }
 
+#[allow(clippy::unnecessary_literal_unwrap)] // the wrapper is the test
 #[autocast(f16)]
 fn optional(x: &T, w: &T) -> Result<T> {
     let held = Some::<Tensor<F32>>(x.matmul(w)?);
@@ -35,6 +36,7 @@ fn the_type_of_a_wrapper_says_what_it_holds() -> Result<()> {
     Ok(())
 }
 
+#[allow(clippy::result_large_err)] // it is the form that is tested
 #[autocast(f16)]
 fn checked(x: &T, w: &T, good: bool) -> Either<Tensor<F32>, Tensor<F32>> {
     let h = x.matmul(w).expect("products");
