@@ -1,21 +1,22 @@
 //! Integer division and remainders.
 
 use super::composed::wide;
-use super::kernel::{binary, compare, unary};
-use super::operand::Operand;
+use super::kernel::{binary, unary};
+use super::operand::{Operand, Term};
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Bool, Numeric};
+use crate::precision::Numeric;
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
-use amp_cpu::{Binary, Compare, Dims, Unary};
+use amp_cpu::{Binary, Unary};
 
 #[track_caller]
 fn divide<P: Numeric>(name: &'static str, op: Binary, a: &Tensor<P>, b: impl Operand<P>) -> Result<Tensor<P>> {
-    let (a, b) = (&a.raw, b.term().held(name, P::DTYPE)?.beside(&a.raw)?);
+    let (a, b) = (&a.raw, b.term().held(name, P::DTYPE)?);
     if !P::DTYPE.is_float() {
-        refuse_zeros(name, &b)?;
+        refuse_zeros::<P>(name, &b)?;
     }
+    let b = b.beside(a)?;
     let y = binary(name, op, a, &b, P::DTYPE)?;
     if let Binary::FloorDivide = op {
         return Ok(Tensor::from_raw(y));
@@ -43,13 +44,14 @@ fn quotient(name: &'static str, a: &RawTensor, b: &RawTensor, y: &RawTensor) -> 
     unary(Unary::Round, &ratio, wide)
 }
 
-fn refuse_zeros(name: &'static str, divisor: &RawTensor) -> Result<()> {
-    let zero = RawTensor::full(divisor.device(), 0.0, Dims::default(), divisor.logical)?;
-    let zeros = Tensor::<Bool>::from_raw(compare(name, Compare::Eq, divisor, &zero)?);
-    if zeros.any([], false)?.item()? {
-        return Err(Error::argument(name, "the divisor of integers", "other than 0", 0));
-    }
-    Ok(())
+/// A GPU is waited for where the divisor is a tensor.
+fn refuse_zeros<P: Numeric>(name: &'static str, divisor: &Term) -> Result<()> {
+    let zero = match divisor {
+        Term::Tensor(divisor) => !Tensor::<P>::from_raw(divisor.clone()).all([], false)?.item()?,
+        Term::Number(number) => *number == 0.0,
+        Term::Integer(number) => *number == 0,
+    };
+    if zero { Err(Error::argument(name, "the divisor of integers", "other than 0", 0)) } else { Ok(()) }
 }
 
 impl<P: Numeric> Tensor<P> {
@@ -58,7 +60,7 @@ impl<P: Numeric> Tensor<P> {
     /// Computed in F64, rounded once.
     ///
     /// # Errors
-    /// [`Error::Argument`] for integers and a divisor of 0, for which a GPU is waited for.
+    /// [`Error::Argument`] for integers and a divisor of 0; a GPU is waited for to know, unless the divisor is a number.
     #[track_caller]
     pub fn floor_divide<R: Operand<P>>(&self, other: R) -> Result<Self> {
         divide("floor_divide", Binary::FloorDivide, self, other)
@@ -69,7 +71,7 @@ impl<P: Numeric> Tensor<P> {
     /// Computed exactly in F64, rounded once.
     ///
     /// # Errors
-    /// [`Error::Argument`] for integers and a divisor of 0, for which a GPU is waited for.
+    /// [`Error::Argument`] for integers and a divisor of 0; a GPU is waited for to know, unless the divisor is a number.
     #[track_caller]
     pub fn remainder<R: Operand<P>>(&self, other: R) -> Result<Self> {
         divide("remainder", Binary::Remainder, self, other)
@@ -78,7 +80,7 @@ impl<P: Numeric> Tensor<P> {
     /// What is left of `self / other`, with the sign of `self` (`torch.fmod`); else as [`remainder`](Self::remainder).
     ///
     /// # Errors
-    /// [`Error::Argument`] for integers and a divisor of 0, for which a GPU is waited for.
+    /// [`Error::Argument`] for integers and a divisor of 0; a GPU is waited for to know, unless the divisor is a number.
     #[track_caller]
     pub fn fmod<R: Operand<P>>(&self, other: R) -> Result<Self> {
         divide("fmod", Binary::Fmod, self, other)
