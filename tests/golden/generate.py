@@ -53,7 +53,7 @@ def main():
         *(layers.norms, layers.pools),
         *(shapes.shapes, losses.losses),
         *(modules.modules, modules.initialisations),
-        *(training.optimizers, training.lbfgs, training.schedules, training.plateaus, training.scaler),
+        *(training.optimizers, training.muon, training.lbfgs, training.schedules, training.plateaus, training.scaler),
     ):
         family()
     path = pathlib.Path(__file__).with_name("torch.safetensors")

@@ -77,6 +77,32 @@ def optimizers():
         record(f"optim_{name}", dict(in0=start, in1=grads, out0=torch.stack(steps).float()), **options)
 
 
+def muon():
+    """in0: start [M, N]; in1: gradients [4, M, N]; out0: the parameter after each step [4, M, N].
+
+    PyTorch rounds every product to BF16 and so does amp: singular values agree as far as that lets them.
+    """
+    table = [
+        ("tall", (6, 4), dict(lr=0.5)),
+        ("wide", (3, 7), dict(lr=0.5)),
+        ("plain", (5, 5), dict(lr=0.5, nesterov=False, momentum=0.8, weight_decay=0.0)),
+        ("as_adamw", (4, 6), dict(lr=0.5, weight_decay=0.3, adjust_lr_fn="match_rms_adamw")),
+        ("settings", (6, 3), dict(lr=0.5, ns_steps=3, ns_coefficients=[2.0, -1.5, 0.5], eps=3.0)),
+    ]
+    for name, shape, options in table:
+        torch.manual_seed(zlib.crc32(name.encode()))
+        start, grads = torch.randn(shape), torch.randn(4, *shape)
+        p = start.double().requires_grad_()
+        optimizer = torch.optim.Muon([p], **options)
+        steps = []
+        for g in grads:
+            p.grad = g.double()
+            optimizer.step()
+            steps.append(p.detach().clone())
+        out = torch.stack(steps).float()
+        record(f"optim_muon/{name}", dict(in0=start, in1=grads, out0=out), agrees=2e-2, **options)
+
+
 def lbfgs():
     """in0: start [N]; in1: how steep the loss is, in2: around where; out0: the parameter after each step, out1: losses before."""
     table = [

@@ -1,8 +1,8 @@
 //! Optimizers, learning-rate schedules, GradScaler: their traces over several steps.
 
 use amp::optim::{
-    Adadelta, Adagrad, Adam, AdamW, Adamax, ConstantLr, CosineLr, Lbfgs, LinearLr, LinearWarmup, Lion, NAdam, OneCycle,
-    RAdam, ReduceOnPlateau, RmsProp, Sgd, StepLr,
+    Adadelta, Adagrad, Adam, AdamW, Adamax, ConstantLr, CosineLr, Lbfgs, LinearLr, LinearWarmup, Lion, Muon, NAdam,
+    OneCycle, RAdam, ReduceOnPlateau, RmsProp, Sgd, StepLr,
 };
 use amp::prelude::*;
 
@@ -23,6 +23,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "optim_nadam" => (Accumulated, steps(c, |p| nadam(c, NAdam::new([p], c.float("lr"))))?),
         "optim_adamax" => (Accumulated, steps(c, |p| adamax(c, Adamax::new([p], c.float("lr"))))?),
         "optim_lion" => (Accumulated, steps(c, |p| lion(c, Lion::new([p], c.float("lr"))))?),
+        "optim_muon" => (Accumulated, steps(c, |p| muon(c, Muon::new([p], c.float("lr"))))?),
         "optim_lbfgs" => (Accumulated, lbfgs(c)?),
         "schedule" => (Accumulated, schedule(c)?),
         "plateau" => (Accumulated, plateau(c)?),
@@ -90,6 +91,20 @@ fn adamax(c: &Case, o: Adamax) -> Adamax {
 
 fn lion(c: &Case, o: Lion) -> Lion {
     o.betas(betas(c, (0.9, 0.99))).weight_decay(c.float_or("weight_decay", 0.0))
+}
+
+fn muon(c: &Case, o: Muon) -> Muon {
+    let o = o.momentum(c.float_or("momentum", 0.95)).nesterov(!c.given("nesterov"));
+    let o = o.weight_decay(c.float_or("weight_decay", 0.1)).eps(c.float_or("eps", 1e-7));
+    let o = if c.given("ns_steps") { o.ns_steps(c.size("ns_steps")) } else { o };
+    let o = match c.given("ns_coefficients") {
+        true => {
+            let of = c.floats_of("ns_coefficients");
+            o.ns_coefficients(of[0], of[1], of[2])
+        }
+        false => o,
+    };
+    if c.given("adjust_lr_fn") { o.match_adamw() } else { o }
 }
 
 /// The parameter after each step, and the losses before.

@@ -1,7 +1,8 @@
 //! What all built-in optimizers share: groups of parameters and their state.
 
+use super::muon::NewtonSchulz;
 use super::rates::{Rate, Rates};
-use super::rule::{lr, lr_mut, weight_decay};
+use super::rule::{Settings, lr, lr_mut, weight_decay};
 use crate::autograd::{IdMap, IdSet, next_id};
 use crate::backend::Buffer;
 use crate::param::Parameter;
@@ -34,6 +35,14 @@ pub(crate) struct Group {
     /// The learning rate that schedules multiply.
     pub(crate) initial_lr: f64,
     pub(crate) rule: UpdateRule,
+    /// How Muon makes of the momentum what SGD steps by.
+    pub(super) newton_schulz: Option<NewtonSchulz>,
+}
+
+impl Group {
+    pub(super) fn settings(&self) -> Settings {
+        Settings { rule: self.rule, newton_schulz: self.newton_schulz }
+    }
 }
 
 /// What an optimizer remembers of one parameter.
@@ -46,9 +55,9 @@ pub(crate) struct State {
     pub(crate) steps: Buffer,
 }
 
-/// What a file says about an optimizer: rules and learning rates of the groups, and moments and steps of the parameters.
+/// What a file says about an optimizer: settings and learning rates of the groups, and moments and steps of the parameters.
 pub(crate) struct SavedGroups {
-    pub(crate) rules: Vec<UpdateRule>,
+    pub(crate) settings: Vec<Settings>,
     pub(crate) rates: Vec<[f64; 2]>,
     pub(crate) states: IdMap<State>,
 }
@@ -80,7 +89,7 @@ impl ParameterGroups {
     pub(super) fn new(parameters: impl IntoIterator<Item = Parameter>, lr: f64, rule: UpdateRule) -> Self {
         let (all, state) = Default::default();
         let mut groups = Self { id: next_id(), groups: Vec::new(), all, twice: None, state, lazy: false, rates: None };
-        groups.push(parameters, lr, rule);
+        groups.push(parameters, lr, Settings { rule, newton_schulz: None });
         groups
     }
 
@@ -89,15 +98,25 @@ impl ParameterGroups {
         Self { lazy: true, ..self }
     }
 
+    /// Makes a Muon of SGD with momentum.
+    pub(super) fn orthogonal(mut self) -> Self {
+        self.last().newton_schulz = Some(NewtonSchulz::default());
+        self
+    }
+
+    pub(super) fn is_muon(&self) -> bool {
+        self.groups[0].newton_schulz.is_some()
+    }
+
     /// Starts another group with the present settings of the last one.
     pub(super) fn next(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
         // What is in the device's memory goes, as it has no room for another group.
         self.recall();
-        let (lr, rule) = (self.last().initial_lr, self.last().rule);
-        self.push(parameters, lr, rule);
+        let (lr, settings) = (self.last().initial_lr, self.last().settings());
+        self.push(parameters, lr, settings);
     }
 
-    fn push(&mut self, parameters: impl IntoIterator<Item = Parameter>, initial_lr: f64, rule: UpdateRule) {
+    fn push(&mut self, parameters: impl IntoIterator<Item = Parameter>, initial_lr: f64, settings: Settings) {
         let mut unique: Vec<Parameter> = Vec::new();
         for p in parameters {
             if unique.iter().all(|q| q.id() != p.id()) {
@@ -106,7 +125,8 @@ impl ParameterGroups {
         }
         let known: IdSet = self.all.iter().map(Parameter::id).collect();
         self.twice = self.twice.take().or_else(|| unique.iter().find(|p| known.contains(&p.id())).cloned());
-        self.groups.push(Group { parameters: unique, initial_lr, rule });
+        let Settings { rule, newton_schulz } = settings;
+        self.groups.push(Group { parameters: unique, initial_lr, rule, newton_schulz });
         self.all = self.groups.iter().flat_map(|g| g.parameters.iter().cloned()).collect();
         self.rates = None;
     }
@@ -187,6 +207,7 @@ impl ParameterGroups {
     /// Name of the rule, for files.
     pub(crate) fn kind(&self) -> &'static str {
         match self.groups[0].rule {
+            UpdateRule::Sgd { .. } if self.is_muon() => "Muon",
             UpdateRule::Sgd { .. } => "Sgd",
             UpdateRule::Adam { .. } if self.lazy => "SparseAdam",
             UpdateRule::Adam { decoupled: false, .. } => "Adam",
@@ -206,9 +227,9 @@ impl ParameterGroups {
         self.present().into_iter().map(|[now, _, initial]| [initial, now]).collect()
     }
 
-    /// Rules of the groups; their learning rates are those of [`rates`](Self::rates).
-    pub(crate) fn rules(&self) -> Vec<UpdateRule> {
-        self.groups.iter().map(|g| g.rule).collect()
+    /// Settings of the groups; their learning rates are those of [`rates`](Self::rates).
+    pub(crate) fn settings(&self) -> Vec<Settings> {
+        self.groups.iter().map(Group::settings).collect()
     }
 
     /// The number of the parameter's group.
@@ -218,8 +239,8 @@ impl ParameterGroups {
 
     /// Continues from a saved state, which was checked before.
     pub(crate) fn restore(&mut self, saved: SavedGroups) {
-        for ((group, rule), [initial, now]) in self.groups.iter_mut().zip(saved.rules).zip(saved.rates) {
-            (group.rule, group.initial_lr) = (rule, initial);
+        for ((group, settings), [initial, now]) in self.groups.iter_mut().zip(saved.settings).zip(saved.rates) {
+            (group.rule, group.newton_schulz, group.initial_lr) = (settings.rule, settings.newton_schulz, initial);
             *lr_mut(&mut group.rule) = now;
         }
         self.state = saved.states;

@@ -1,5 +1,6 @@
 //! What the groups ask of an update rule, whichever it is.
 
+use super::muon::NewtonSchulz;
 use crate::{Error, Result};
 use amp_cpu::optim::UpdateRule;
 
@@ -39,14 +40,37 @@ pub(super) fn weight_decay(rule: &UpdateRule) -> f64 {
     }
 }
 
+/// What a group is set to: the rule, and how Muon makes of the momentum what SGD steps by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) rule: UpdateRule,
+    pub(crate) newton_schulz: Option<NewtonSchulz>,
+}
+
 /// A setting, to be read or changed.
 pub(crate) enum Setting<'a> {
     Number(&'a mut f64),
+    Count(&'a mut usize),
     Switch(&'a mut bool),
 }
 
-/// Calls `visit` with every setting but the learning rate, by the name that files have for it.
-pub(crate) fn visit_settings(rule: &mut UpdateRule, visit: &mut dyn FnMut(&'static str, Setting<'_>)) {
+impl Settings {
+    /// Calls `visit` with every setting but the learning rate, by the name that files have for it.
+    pub(crate) fn visit(&mut self, visit: &mut dyn FnMut(&'static str, Setting<'_>)) {
+        visit_rule(&mut self.rule, visit);
+        if let Some(newton_schulz) = &mut self.newton_schulz {
+            newton_schulz.visit(visit);
+        }
+    }
+
+    /// An error for settings that make no sense; the limits are PyTorch's.
+    pub(crate) fn validate(&self, op: &'static str) -> Result<()> {
+        validate_rule(op, &self.rule)?;
+        self.newton_schulz.map_or(Ok(()), |newton_schulz| newton_schulz.validate(op, &self.rule))
+    }
+}
+
+fn visit_rule(rule: &mut UpdateRule, visit: &mut dyn FnMut(&'static str, Setting<'_>)) {
     macro_rules! visit {
         ([$($number:ident),*] $([$($switch:ident),*])?) => {{
             $(visit(stringify!($number), Setting::Number($number));)*
@@ -79,8 +103,7 @@ pub(crate) fn visit_settings(rule: &mut UpdateRule, visit: &mut dyn FnMut(&'stat
     }
 }
 
-/// An error for settings that make no sense; the limits are PyTorch's.
-pub(crate) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
+fn validate_rule(op: &'static str, rule: &UpdateRule) -> Result<()> {
     let at_least_0 = |name, value: f64| match value >= 0.0 && value.is_finite() {
         true => Ok(()),
         false => Err(Error::argument(op, name, "finite and at least 0", value)),
@@ -134,6 +157,16 @@ pub(crate) fn validate(op: &'static str, rule: &UpdateRule) -> Result<()> {
         }
     }
     at_least_0("weight_decay", weight_decay(rule))
+}
+
+/// The rule for a gradient that its momentum has entered.
+pub(super) fn without_momentum(rule: &UpdateRule) -> UpdateRule {
+    match *rule {
+        UpdateRule::Sgd { lr, weight_decay, .. } => {
+            UpdateRule::Sgd { lr, momentum: 0.0, dampening: 0.0, nesterov: false, weight_decay }
+        }
+        other => other,
+    }
 }
 
 /// Whether the rule leaves rows without a gradient as they are.

@@ -3,7 +3,7 @@
 use super::describe;
 use super::groups::{Group, ParameterGroups, State};
 use super::rates::Rates;
-use super::rule::{moves_rows, validate};
+use super::rule::{moves_rows, without_momentum};
 use crate::autograd::{Gradients, Unscaled, flat};
 use crate::backend::{Buffer, UpdateSettings, UpdateSlot};
 use crate::param::Parameter;
@@ -13,13 +13,13 @@ use amp_cpu::optim::UpdateRule;
 use std::borrow::Cow;
 
 /// A parameter that is updated.
-struct Used<'g> {
-    id: u64,
-    group: usize,
+pub(super) struct Used<'g> {
+    pub(super) id: u64,
+    pub(super) group: usize,
     /// Number of the parameter in its group.
-    index: usize,
+    pub(super) index: usize,
     /// F32 and contiguous.
-    grad: Cow<'g, RawTensor>,
+    pub(super) grad: Cow<'g, RawTensor>,
 }
 
 impl ParameterGroups {
@@ -31,13 +31,17 @@ impl ParameterGroups {
         skip: Option<&Buffer>,
     ) -> Result<()> {
         self.check_distinct(op)?;
-        self.groups.iter().try_for_each(|group| validate(op, &group.rule))?;
-        let used = self.used(grads)?;
+        self.groups.iter().try_for_each(|group| group.settings().validate(op))?;
+        self.check_matrices(op)?;
+        let mut used = self.used(grads)?;
         self.prepare_state(&used)?;
         if let (None, Some(device)) = (&self.rates, self.all.first().map(Parameter::device)) {
             self.rates = Rates::new(device, self.told())?;
         }
-        let factors: Vec<&Buffer> = grads.factors.iter().collect();
+        let mut factors: Vec<&Buffer> = grads.factors.iter().collect();
+        if self.is_muon() {
+            self.orthogonalise(&mut used, &std::mem::take(&mut factors), skip)?;
+        }
         // Locked in the order of ids: two optimizers that share parameters cannot wait for each other in a circle.
         let mut guards = Vec::with_capacity(used.len());
         for Used { group, index, .. } in &used {
@@ -51,11 +55,14 @@ impl ParameterGroups {
         }
         for (number, group) in self.groups.iter().enumerate() {
             let rates = self.rates.as_ref().map(|rates| (rates.memory(), number));
-            let settings = UpdateSettings { rule: &group.rule, rates };
+            let rule = group.newton_schulz.map_or(group.rule, |_| without_momentum(&group.rule));
+            let settings = UpdateSettings { rule: &rule, rates };
             let (mut slots, mut sparse) = (Vec::with_capacity(group.parameters.len()), Vec::new());
             for ((used, guard), state) in used.iter().zip(&mut guards).zip(&mut states) {
                 let Some(state) = state.as_mut().filter(|_| used.group == number) else { continue };
-                let ((master, copies), moments) = (guard.open(), &mut state.moments);
+                let (master, copies) = guard.open();
+                // Muon's momentum has made the gradient.
+                let moments = if group.newton_schulz.is_some() { &mut [] } else { state.moments.as_mut_slice() };
                 let slot = UpdateSlot { master, grad: used.grad.operand()?, moments, copies, steps: &mut state.steps };
                 match grads.rows.get(&used.id).filter(|_| self.lazy || moves_rows(&group.rule)) {
                     Some(which) => sparse.push((slot, which.index.operand()?)),

@@ -1,4 +1,4 @@
-//! The part of an optimizer in the file: rules and learning rates of its groups, and the state of its parameters.
+//! The part of an optimizer in the file: settings and learning rates of its groups, and the state of its parameters.
 //!
 //! A parameter that is in no model that the file holds, such as a temperature that is learned, has its value here.
 
@@ -8,10 +8,9 @@ use crate::Result;
 use crate::autograd::IdMap;
 use crate::io::TensorFile;
 use crate::nn::Staged;
-use crate::optim::{ParameterGroups, SavedGroups, Setting, State, validate, visit_settings};
+use crate::optim::{ParameterGroups, SavedGroups, Setting, Settings, State};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
-use amp_cpu::optim::UpdateRule;
 use amp_cpu::{Dims, Storage};
 
 pub(super) fn write_optimizer(
@@ -26,8 +25,8 @@ pub(super) fn write_optimizer(
     let device = crate::Device::cpu();
     let rates = device.backend().upload(Storage::from(rates))?;
     file.insert_raw(format!("optimizer.{number}.learning_rates"), RawTensor::new(&device, rates, shape));
-    for (g, rule) in groups.rules().into_iter().enumerate() {
-        file.set_metadata(format!("optimizer.{number}.group.{g}"), settings(rule));
+    for (g, settings) in groups.settings().into_iter().enumerate() {
+        file.set_metadata(format!("optimizer.{number}.group.{g}"), text_of(settings));
     }
     for (i, p) in groups.parameters().to_vec().iter().enumerate() {
         let prefix = format!("optimizer.{number}.{}", name_of(p, i, names));
@@ -60,10 +59,10 @@ pub(super) fn read_optimizer<'c>(
     let rates = reader.rates(&format!("{prefix}.learning_rates"), groups.rates().len())?;
     // Older files have neither settings nor values of parameters that are in no model.
     let complete = reader.file.metadata(&format!("{prefix}.group.0")).is_some();
-    let mut rules = groups.rules();
+    let mut settings = groups.settings();
     if complete {
-        for (g, rule) in rules.iter_mut().enumerate() {
-            read_settings(reader, &format!("{prefix}.group.{g}"), rule)?;
+        for (g, settings) in settings.iter_mut().enumerate() {
+            read_settings(reader, &format!("{prefix}.group.{g}"), settings)?;
         }
     }
     let (mut states, mut changes) = (IdMap::default(), Vec::new());
@@ -78,45 +77,47 @@ pub(super) fn read_optimizer<'c>(
             continue;
         }
         let steps = reader.steps(&format!("{prefix}.steps"), p)?;
-        let kinds = groups.group_of(p).map_or(&[][..], |g| rules[g].moments());
+        let kinds = groups.group_of(p).map_or(&[][..], |g| settings[g].rule.moments());
         let moments =
             kinds.iter().map(|kind| reader.moment(&format!("{prefix}.moment.{kind}"), p)).collect::<Result<_>>()?;
         states.insert(p.id(), State { kinds, moments, steps });
     }
     changes.push(Box::new(move || {
-        groups.restore(SavedGroups { rules, rates, states });
+        groups.restore(SavedGroups { settings, rates, states });
         Ok(())
     }));
     Ok(changes)
 }
 
-/// A rule's settings as text: `beta1=0.9 amsgrad=false`, with as many digits as it takes to read the same numbers.
-fn settings(mut rule: UpdateRule) -> String {
+/// A group's settings as text: `beta1=0.9 amsgrad=false`, with as many digits as it takes to read the same numbers.
+fn text_of(mut settings: Settings) -> String {
     let mut texts = Vec::new();
-    visit_settings(&mut rule, &mut |name, setting| {
+    settings.visit(&mut |name, setting| {
         texts.push(match setting {
             Setting::Number(value) => format!("{name}={value:?}"),
+            Setting::Count(value) => format!("{name}={value}"),
             Setting::Switch(value) => format!("{name}={value}"),
         });
     });
     texts.join(" ")
 }
 
-/// Settings of `rule` from a text as [`settings`] makes it; one that it does not have stays as it is.
-fn read_settings(reader: &mut Reader<'_>, key: &str, rule: &mut UpdateRule) -> Result<()> {
+/// Settings from a text as [`text_of`] makes it; one that it does not have stays as it is.
+fn read_settings(reader: &mut Reader<'_>, key: &str, settings: &mut Settings) -> Result<()> {
     let text = reader.text(key)?;
     for pair in text.split_whitespace() {
         let (wanted, value) = pair.split_once('=').unwrap_or((pair, ""));
         let mut read = None;
-        visit_settings(rule, &mut |name, setting| {
+        settings.visit(&mut |name, setting| {
             if name == wanted {
                 read = match setting {
                     Setting::Number(number) => value.parse().map(|v| *number = v).ok(),
+                    Setting::Count(count) => value.parse().map(|v| *count = v).ok(),
                     Setting::Switch(switch) => value.parse().map(|v| *switch = v).ok(),
                 };
             }
         });
         read.ok_or_else(|| bad(format!("`{key}` has `{wanted}` of `{value}`, which is no setting of this optimizer")))?;
     }
-    validate("load", rule).map_err(|error| bad(format!("`{key}`: {error}")))
+    settings.validate("load").map_err(|error| bad(format!("`{key}`: {error}")))
 }

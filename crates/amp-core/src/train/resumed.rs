@@ -3,7 +3,7 @@
 use super::TrainState;
 use crate::io::TensorFile;
 use crate::nn::{Linear, Module};
-use crate::optim::{Adam, AdamW, NAdam, Optimizer, RmsProp, Sgd};
+use crate::optim::{Adam, AdamW, Muon, NAdam, Optimizer, RmsProp, Sgd};
 use crate::{Device, F32, Parameter, Result, Tensor};
 use std::path::PathBuf;
 
@@ -132,6 +132,12 @@ fn settings_come_back_with_the_optimizer() -> Result<()> {
         "nadam",
         |net| NAdam::new(p(net), 0.01).momentum_decay(0.3).weight_decay(0.2),
         |net| NAdam::new(p(net), 0.01).weight_decay(0.1),
+    )?;
+    let p = |net: Linear| [net.weight().clone()];
+    continues_alike(
+        "muon",
+        |net| Muon::new(p(net), 0.1).nesterov(false).ns_steps(3).ns_coefficients(2.0, -1.5, 0.5).match_adamw(),
+        |net| Muon::new(p(net), 0.1).eps(0.5),
     )
 }
 

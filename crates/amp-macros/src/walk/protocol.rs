@@ -32,6 +32,7 @@ const TRAINERS: &[&str] = &[
     "Adamax",
     "Lbfgs",
     "Lion",
+    "Muon",
     "NAdam",
     "RAdam",
     "RmsProp",
