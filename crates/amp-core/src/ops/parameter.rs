@@ -41,6 +41,7 @@ forwarded! {
     chunk(count: usize, axis: isize) -> Vec<Tensor<F32>>;
     unbind(axis: isize) -> Vec<Tensor<F32>>;
     flip(axes: impl Axes);
+    roll(shifts: impl Axes, axes: impl Axes);
     tril(diagonal: i64);
     triu(diagonal: i64);
     diagonal(above: i64, rows: isize, columns: isize);
@@ -64,8 +65,27 @@ forwarded! {
     sqr();
     square();
     sqrt();
+    rsqrt();
     recip();
+    expm1();
+    exp2();
+    log1p();
+    log2();
+    sin();
+    cos();
+    tan();
+    atan();
+    erf();
+    floor();
+    ceil();
+    round();
+    gelu();
+    silu();
+    elu(alpha: impl Into<f64>);
+    leaky_relu(negative_slope: impl Into<f64>);
     clamp(min: impl Into<f64>, max: impl Into<f64>);
+    clamp_min(min: impl Into<f64>);
+    clamp_max(max: impl Into<f64>);
     softmax(axis: isize);
     log_softmax(axis: isize);
     normalize(p: f64, axis: isize, eps: f64);
@@ -77,6 +97,16 @@ forwarded! {
     mean_all();
     amax(axes: impl Axes, keep: bool);
     amin(axes: impl Axes, keep: bool);
+    prod(axes: impl Axes, keep: bool);
+    var(axes: impl Axes, keep: bool);
+    std(axes: impl Axes, keep: bool);
+    logsumexp(axes: impl Axes, keep: bool);
+    cumsum(axis: isize);
+    cumprod(axis: isize);
+    argmax(axis: isize, keep: bool) -> Tensor<I64>;
+    argmin(axis: isize, keep: bool) -> Tensor<I64>;
+    isfinite() -> Tensor<Bool>;
+    isnan() -> Tensor<Bool>;
     matmul(other: &Tensor<F32>);
     size(axis: isize) -> usize;
     item() -> f32;
@@ -94,6 +124,34 @@ impl Parameter {
     }
 }
 
+/// One line a method that takes what stands beside the parameter, and what it gives.
+macro_rules! beside {
+    ($($name:ident -> $given:ty;)*) => {
+        impl Parameter { $(
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] of the parameter, which it trains.")]
+            #[track_caller]
+            pub fn $name<R: Operand<F32>>(&self, other: R) -> Result<$given> {
+                self.tensor().$name(other)
+            }
+        )* }
+    };
+}
+beside! {
+    add -> Tensor<F32>;
+    sub -> Tensor<F32>;
+    mul -> Tensor<F32>;
+    div -> Tensor<F32>;
+    pow -> Tensor<F32>;
+    maximum -> Tensor<F32>;
+    minimum -> Tensor<F32>;
+    eq -> Tensor<Bool>;
+    ne -> Tensor<Bool>;
+    lt -> Tensor<Bool>;
+    le -> Tensor<Bool>;
+    gt -> Tensor<Bool>;
+    ge -> Tensor<Bool>;
+}
+
 impl Operand<F32> for &Parameter {
     fn term(self) -> Term {
         Operand::<F32>::term(self.tensor())
@@ -102,14 +160,6 @@ impl Operand<F32> for &Parameter {
 
 macro_rules! operators {
     ($($trait:ident, $method:ident;)*) => { $(
-        impl Parameter {
-            #[doc = concat!("[`Tensor::", stringify!($method), "`] of the parameter, which it trains.")]
-            #[track_caller]
-            pub fn $method<R: Operand<F32>>(&self, other: R) -> Result<Tensor<F32>> {
-                self.tensor().$method(other)
-            }
-        }
-
         impl<R: Operand<F32>> ops::$trait<R> for &Parameter {
             type Output = Result<Tensor<F32>>;
 
