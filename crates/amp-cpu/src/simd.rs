@@ -19,7 +19,7 @@ use half::{bf16, f16};
 pub(crate) use lanes::{Array, LANES, Lanes};
 pub use level::Level;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use processor::{is_amd, l2_bytes};
+pub(crate) use processor::l2_bytes;
 
 /// The operations whose best form depends on the level; all else is left to LLVM.
 pub(crate) trait Simd: Copy + 'static {
