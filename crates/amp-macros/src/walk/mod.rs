@@ -7,6 +7,7 @@
 
 mod associated;
 mod call;
+mod called;
 mod captured;
 mod cast;
 mod cell;

@@ -1,7 +1,7 @@
 //! Calls of modules: the type of a module says what it takes and gives.
 
+use super::called::castable;
 use super::cast::as_written;
-use super::operation::castable;
 use super::tail::may_differ;
 use super::wrapper::is_built;
 use super::{Walker, shared};

@@ -1,9 +1,9 @@
 //! `+ - * /` and their compound forms.
 
 use super::Walker;
+use super::called::is_asked;
 use super::cast::is_direct;
 use super::made::meets;
-use super::operation::is_asked;
 use super::tail::may_differ;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
 use crate::lattice::{Prec, Value};

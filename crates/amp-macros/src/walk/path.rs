@@ -1,5 +1,6 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
+use super::called::{Called, Form, castable, judged, lends_elements};
 use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
@@ -8,7 +9,6 @@ use super::lent::is_of_std;
 use super::made::{made, settled};
 use super::methods::handing;
 use super::names::{names_operation, on_tensor};
-use super::operation::{Called, Form, castable, judged, lends_elements};
 use super::wrapper::{held_type, names_variant};
 use super::{Expect, Walker, shared};
 use crate::emit::{self, Operand};

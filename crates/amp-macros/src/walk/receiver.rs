@@ -1,7 +1,7 @@
 //! Receivers that may be no tensors: what a method can do with them.
 
 use super::Walker;
-use super::operation::is_tensor;
+use super::called::is_tensor;
 use crate::emit::{self, Asks, Operand, Treatment};
 use crate::hoist::Step;
 use crate::lattice::Value;

@@ -7,18 +7,31 @@ use super::gathered::moves_on;
 use super::methods::collects;
 use super::pattern::has_struct;
 use super::tupled::is_vector;
-use super::{Expect, Walker};
+use super::{Expect, Growth, Walker};
 use crate::emit;
 use crate::lattice::{Prec, Value};
 use crate::named;
 use crate::parts;
 use crate::pin::Pin;
+use crate::place::Place;
 use crate::scope::Hold;
 use std::rc::Rc;
 use syn::{
     Block, Expr, ExprMacro, GenericArgument, Item, ItemConst, ItemStatic, Local, LocalInit, Pat, PatIdent,
     PathArguments, Stmt, StmtMacro, Type, TypePath, parse_quote,
 };
+
+/// What the initial value of a declaration tells before it is walked.
+struct Begun {
+    place: Option<Rc<Place>>,
+    growth: Option<Growth>,
+    apart: bool,
+    vector: bool,
+    iterator: bool,
+    constants: Vec<(String, Rc<Expr>)>,
+    hold: Option<Hold>,
+    shared: bool,
+}
 
 impl Walker<'_> {
     /// Walks a statement; gives its value, if it is the block's last, and statements to add after it.
@@ -95,14 +108,8 @@ impl Walker<'_> {
             (first..self.scopes.vars.len()).for_each(|var| self.flows.unset(var));
             return Vec::new();
         };
-        let place = if named.is_none() { self.place(&init.expr) } else { None };
+        let mut begun = self.begun(&pat, named.as_ref(), &init.expr);
         let expect = named.as_ref().map_or(Expect::Nothing, |ty| Expect::of_type(ty, self.cx.param.as_deref()));
-        let tuple = Some(expect.clone().of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
-        let growth = self.growth(&init.expr);
-        let apart = named.is_none() && matches!(&*init.expr, Expr::Tuple(_));
-        let (vector, iterator) = (is_vector(&init.expr), moves_on(&init.expr));
-        let constants = self.constants_of(&pat, &init.expr, false);
-        let (hold, shared) = (self.held_by(&init.expr), self.is_shared(&init.expr));
         let narrow = declared.as_ref().map(|declared| &declared.prec).filter(|prec| matches!(prec, Prec::Half(_)));
         let narrow = narrow.map(|prec| (prec.clone(), init.expr.clone()));
         let (mut value, gives) = self.initial(init, (&pat, named.as_ref()), &expect.clone().of_variable());
@@ -117,7 +124,7 @@ impl Walker<'_> {
         let value = match declared {
             Some(declared) => asserted(declared, value),
             // It may begin as `None`.
-            None if opens => expect.given(),
+            None if opens => expect.clone().given(),
             None if is_declared && value.prec == Prec::Never => Value::opaque(),
             None => value,
         };
@@ -129,33 +136,53 @@ impl Walker<'_> {
         if self.scopes.vars.len() == first {
             return Vec::new();
         }
-        self.taken_out_of(shared, first);
-        if let (Pat::Ident(_), Some(_)) = (&pat, &tuple) {
-            self.scopes.vars[first].tuple = tuple;
-        }
-        self.made_of(&pat, place.filter(|_| init.diverge.is_none() || !has_struct(&pat)).as_ref());
-        for (name, constant) in constants {
-            if let Some(var) = self.scopes.find(&name) {
-                self.scopes.vars[var].constant = Some(constant);
-            }
-        }
-        if let (Pat::Ident(PatIdent { by_ref: None, .. }), Some(hold)) = (&pat, hold) {
-            self.scopes.vars[first].hold = hold;
-        }
+        let place = begun.place.take().filter(|_| init.diverge.is_none() || !has_struct(&pat));
+        let tuple = Some(expect.of_tuple()).filter(|tuple| !matches!(tuple, Expect::Nothing));
+        self.begins_as(&pat, first, begun, tuple);
+        self.made_of(&pat, place.as_ref());
         if let Some(ty) = &named {
             self.hold_as(&pat, first, ty);
         }
         let Local { pat, init: Some(init), .. } = local else { return Vec::new() };
         if let Pat::Ident(_) = pat {
-            self.scopes.vars[first].growth = growth;
-            self.scopes.vars[first].apart = apart;
-            self.scopes.vars[first].vector = vector;
-            self.scopes.vars[first].iterator = iterator;
             self.scopes.vars[first].untyped = untyped_parameters(&init.expr);
             self.scopes.vars[first].gives = gives;
             self.begin_grown(first, &mut init.expr, &value);
         }
         self.widen_declared(first, pat, &value, &mut init.expr)
+    }
+
+    /// What the initial value of a declaration tells as it is written.
+    fn begun(&mut self, pat: &Pat, named: Option<&Type>, init: &Expr) -> Begun {
+        // A type that is named says these itself.
+        let untyped = named.is_none();
+        Begun {
+            place: untyped.then(|| self.place(init)).flatten(),
+            growth: untyped.then(|| self.growth(init)).flatten(),
+            apart: untyped && matches!(init, Expr::Tuple(_)),
+            vector: untyped && is_vector(init),
+            iterator: untyped && moves_on(init),
+            constants: self.constants_of(pat, init, false),
+            hold: self.held_by(init),
+            shared: self.is_shared(init),
+        }
+    }
+
+    /// Notes with the variables of a declaration, of which `first` is the first, how they begin.
+    fn begins_as(&mut self, pat: &Pat, first: usize, begun: Begun, tuple: Option<Expect>) {
+        self.taken_out_of(begun.shared, first);
+        for (name, constant) in begun.constants {
+            if let Some(var) = self.scopes.find(&name) {
+                self.scopes.vars[var].constant = Some(constant);
+            }
+        }
+        let Pat::Ident(PatIdent { by_ref, .. }) = pat else { return };
+        let var = &mut self.scopes.vars[first];
+        if let (None, Some(hold)) = (by_ref, begun.hold) {
+            var.hold = hold;
+        }
+        var.tuple = tuple.or_else(|| var.tuple.take());
+        (var.growth, var.apart, var.vector, var.iterator) = (begun.growth, begun.apart, begun.vector, begun.iterator);
     }
 
     /// The variables of a declaration that begin as constants of the program's own and do not change; `apart`, as parts of one.

@@ -1,12 +1,12 @@
 //! Calls of methods that are no operations: what goes into them, what they keep, and what those of `std` give.
 
+use super::called::is_tensor;
 use super::closure::Given;
 use super::methods::{
     ASKING, CHOOSING, CONVERTING, EXTENDING, FILLING, FOLDING, INFERRED, ITERATING, MAPPING, PUTTING, before,
     calls_function, changes, collects, container, folds_f32, handing, hands_elements, is_list, is_made_here, iterates,
     makes_value, names_handing, parameters, reads,
 };
-use super::operation::is_tensor;
 use super::protocol::trains;
 use super::tail::may_differ;
 use super::tupled::call_functions;
