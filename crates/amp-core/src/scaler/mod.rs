@@ -9,6 +9,7 @@ mod builder;
 mod loss;
 #[cfg(test)]
 mod scenarios;
+mod settings;
 mod state;
 mod step;
 
