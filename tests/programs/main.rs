@@ -4,12 +4,14 @@
 
 mod accumulators;
 mod attributes;
+mod begun;
 mod behind;
 mod bound;
 mod budget;
 mod called;
 mod chained;
 mod changed;
+mod classes;
 mod closures;
 mod collected;
 mod compared;

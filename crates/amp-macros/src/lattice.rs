@@ -125,6 +125,14 @@ impl Value {
         Self { inferred: true, late: true, ..Self::new(Prec::Never) }
     }
 
+    /// In a place whose type is declared elsewhere: what begins as `None` may be anything later.
+    pub(crate) fn in_declared_place(self) -> Self {
+        match self.prec {
+            Prec::Never => Self::opaque(),
+            _ => Self { parts: self.parts.into_iter().map(Self::in_declared_place).collect(), ..self },
+        }
+    }
+
     pub(crate) fn other() -> Self {
         Self::new(Prec::Other)
     }

@@ -67,6 +67,7 @@ impl Walker<'_> {
                 self.beginning(&mut inner.expr, inner.question_token.span)
             }
             Expr::Await(inner) => self.beginning(&mut inner.base, inner.dot_token.span),
+            Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => self.negated(expr),
             Expr::Unary(unary) => {
                 let deref = matches!(unary.op, UnOp::Deref(_));
                 let value = if deref { self.global(&mut unary.expr) } else { self.expr(&mut unary.expr) };
@@ -177,7 +178,10 @@ impl Walker<'_> {
             if let Some(var) = self.scopes.find(&name) {
                 self.mentions.push((var, self.steps.clone()));
                 self.scopes.vars[var].early |= self.scopes.vars[var].assigned.is_none();
-                return self.held(&Slot::of(var), self.known(var));
+                let known = self.known(var);
+                let told = self.scopes.vars[var].assigned.as_ref().is_some_and(|assigned| !assigned.is_unsettled());
+                let late = known.late && !told;
+                return self.held(&Slot::of(var), Value { late, ..known });
             }
             if name == "None" {
                 return Value::never();

@@ -200,7 +200,7 @@ impl Walker<'_> {
             if !matches!(field.expr, Expr::Path(_)) {
                 field.colon_token = Some(Default::default());
             }
-            fields.push((field.member.to_token_stream().to_string(), value));
+            fields.push((field.member.to_token_stream().to_string(), value.in_declared_place()));
         }
         // `..base` gives what is not written.
         let rest = literal.rest.as_mut().map(|rest| self.expr(rest)).unwrap_or_else(Value::opaque);

@@ -126,6 +126,7 @@ impl Walker<'_> {
             // It may begin as `None`.
             None if opens => expect.clone().given(),
             None if is_declared && value.prec == Prec::Never => Value::opaque(),
+            None if named.is_some() && value.prec != Prec::Never => value.in_declared_place(),
             None => value,
         };
         let first = self.scopes.vars.len();
