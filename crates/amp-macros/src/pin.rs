@@ -11,6 +11,9 @@ pub(crate) enum Pin {
     Named(usize),
     /// Of what only the compiler knows, at the place of this number: if that held no floats, nothing is undone.
     Of(usize),
+    /// Given by the modules of this number, one after the other: if all of them keep the precision of what they are given, it is
+    /// what the user cast.
+    By(usize),
     /// It may have been narrow before. A variable of a loop has one type, which such a cast gives it: that the next pass
     /// narrows it again loses nothing.
     Widened,
@@ -28,6 +31,10 @@ impl Pin {
     /// nobody can say that they undo nothing.
     pub(crate) fn or(self, other: Self) -> Self {
         match (self, other) {
+            // Nobody can say of two modules that both keep it.
+            (Self::By(_), Self::By(_)) if self != other => Self::No,
+            (Self::By(_), Self::Named(_) | Self::Of(_)) => other,
+            (Self::Named(_) | Self::Of(_), Self::By(_)) => self,
             (Self::Named(_) | Self::Of(_), Self::Named(_) | Self::Of(_)) if self != other => Self::Widened,
             _ => self.max(other),
         }
@@ -37,7 +44,7 @@ impl Pin {
 impl Value {
     /// Whether narrowing it would undo what the user wrote; of a module's result in full precision nothing says F32.
     pub(crate) fn is_pinned(&self) -> bool {
-        !matches!(self.pinned, Pin::No | Pin::Named(_))
+        !matches!(self.pinned, Pin::No | Pin::Named(_) | Pin::By(_))
             && match self.prec {
                 Prec::F32 | Prec::Unknown => true,
                 // A field that it was put into.

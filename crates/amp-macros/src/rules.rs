@@ -32,6 +32,11 @@ impl Rule {
         })
     }
 
+    /// Whether it names the precision that it casts to.
+    pub(crate) const fn casts(self) -> bool {
+        matches!(self, Self::Lower | Self::ForceLower | Self::Full)
+    }
+
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",

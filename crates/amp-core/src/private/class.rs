@@ -172,6 +172,35 @@ impl<T: Inside<Tensor: Precise>> CastOf<T> {
     }
 }
 
+/// What the modules of type `M`, in nested pairs, make one after the other of what the user cast to F32.
+#[derive(Debug)]
+pub struct GivenTo<M>(PhantomData<fn() -> M>);
+
+/// Asks whether modules keep the precision of what they are given.
+pub const fn given_to<M>(_: &M) -> GivenTo<M> {
+    GivenTo(PhantomData)
+}
+
+impl<M> Answer for GivenTo<M> {
+    const ANSWER: Self = Self(PhantomData);
+}
+
+impl<M: KeepsPrecision> GivenTo<M> {
+    /// A target that does not narrow.
+    pub fn keeps<T: LeavesF32>(self, target: T) -> T {
+        target
+    }
+}
+
+/// Modules that give what they are given in the precision that it has.
+pub trait KeepsPrecision {}
+
+impl KeepsPrecision for () {}
+impl KeepsPrecision for KeepClass {}
+impl KeepsPrecision for KeepCommuting {}
+impl KeepsPrecision for KeepSigns {}
+impl<T: ModuleClass<Class: KeepsPrecision>, M: KeepsPrecision> KeepsPrecision for (&T, M) {}
+
 /// A cast to another precision, or of what was none of those between which autocast casts: truth values, integers, F64.
 pub trait MarkedOther: Sized {
     /// Any target.
@@ -182,6 +211,7 @@ pub trait MarkedOther: Sized {
 
 impl<M> MarkedOther for Marked<M> {}
 impl<T> MarkedOther for CastOf<T> {}
+impl<M> MarkedOther for GivenTo<M> {}
 
 impl<T: ModuleClass<Class: Target<L>>, L> Probe<T, To<L>> {
     /// What the inputs of a module of a known class are cast to.

@@ -39,8 +39,8 @@ pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
 pub use amp_policy::Half;
 pub use chain::{Grown, Lending, chaining};
 pub use class::{
-    CastOf, Full, FullDirect, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, Marked, ModuleClass, Target,
-    cast_of, marked, pinned,
+    CastOf, Full, FullDirect, GivenTo, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, Marked, ModuleClass,
+    Target, cast_of, given_to, marked, pinned,
 };
 pub use direct::{Commutes, Condition, FOREIGN, Narrows, OURS, WritesDirectly, Writing, finished, writing, written};
 pub use function::function;

@@ -50,6 +50,7 @@ pub const fn through<P>(to: To<P>) -> Through<P> {
 
 impl<T: Cast<To<P>, Output: Cast<To<F32>>>, P> Cast<Through<P>> for T {
     type Output = <T::Output as Cast<To<F32>>>::Output;
+    const TOGETHER: () = <T as Cast<To<P>>>::TOGETHER;
     fn cast(&self, through: Through<P>) -> Self::Output {
         self.cast(through.0).cast(to::<F32>())
     }

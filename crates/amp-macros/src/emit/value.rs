@@ -233,6 +233,8 @@ pub(crate) enum Mark {
     To(syn::Type),
     /// Of what lies at this place.
     Of(Expr),
+    /// To F32, before it was given to these modules.
+    By(Vec<Expr>),
 }
 
 /// A target, unless it would narrow what the user cast to F32.
@@ -240,14 +242,21 @@ pub(crate) fn unless_f32(mark: &Mark, target: &TokenStream, whole: (Span, Span))
     let site = Span::mixed_site().located_at(whole.0);
     let (check, question) = match mark {
         Mark::To(ty) => (quote_spanned!(site=> __amp::Marked::<#ty>::keeps), quote!(__amp::marked())),
-        Mark::Of(place) => {
-            let question = only_asked(&quote_spanned!(site=> __amp::cast_of(&#place)));
-            let target = reaching(target, whole);
-            return quote_spanned!(site=> (#question).keeps(#target));
+        Mark::Of(place) => return keeping(&quote_spanned!(site=> __amp::cast_of(&#place)), target, whole),
+        Mark::By(modules) => {
+            let all = modules.iter().fold(quote!(()), |all, module| quote_spanned!(site=> (&#module, #all)));
+            return keeping(&quote_spanned!(site=> __amp::given_to(&#all)), target, whole);
         }
     };
     let [check, target] = [&check, target].map(|tokens| reaching(tokens, whole));
     quote_spanned!(site=> #check(#question, #target))
+}
+
+/// A target, unless what is asked answers that it would narrow what the user cast to F32.
+fn keeping(question: &TokenStream, target: &TokenStream, whole: (Span, Span)) -> TokenStream {
+    let site = Span::mixed_site().located_at(whole.0);
+    let (question, target) = (only_asked(question), reaching(target, whole));
+    quote_spanned!(site=> (#question).keeps(#target))
 }
 
 /// Tokens of an expression, for the compiler to show what stands between these when it shows the expression.

@@ -68,6 +68,7 @@ impl Walker<'_> {
         (source, name): (&Expr, &Ident),
         (role, gated): (Role, bool),
     ) -> Operand {
+        let name = &name.to_string();
         let (value, receiver) = (&values[i], role == Role::Receiver);
         let blamed = |i: usize| self.undone(as_written(source, i), &values[i], goal, name);
         // One way out serves the whole call.
@@ -84,8 +85,8 @@ impl Walker<'_> {
     }
 
     /// A cast the user wrote must not be undone.
-    pub(super) fn undone(&self, place: &Expr, value: &Value, goal: &Goal, name: &Ident) -> Option<syn::Error> {
-        let Goal::To(Prec::Half(half)) = goal else { return None };
+    pub(super) fn undone(&self, place: &Expr, value: &Value, goal: &Goal, name: &str) -> Option<syn::Error> {
+        let (Goal::To(Prec::Half(half)) | Goal::Through(Prec::Half(half))) = goal else { return None };
         if let Some(other) = value.fixed_half()
             && other != half
             && matches!(half.as_str(), "F16" | "BF16")
@@ -180,6 +181,19 @@ impl Walker<'_> {
         }
     }
 
+    /// What is done with an operand that stays where it is written, and its tally.
+    pub(super) fn in_place(&mut self, written: &Expr, value: &Value, prec: &Prec) -> (Treatment, Option<Ident>) {
+        if value.is_surely(prec) || value.prec == Prec::Other {
+            return (Treatment::Nothing, None);
+        }
+        let (target, half) = (self.target(prec), matches!(prec, Prec::Half(_)));
+        let target = match self.marked(value).filter(|_| half) {
+            Some(mark) => emit::unless_f32(&mark, &target, emit::ends(written)),
+            None => target,
+        };
+        (Treatment::To(target), self.cost(value, prec, self.is_doubtful(written, value)))
+    }
+
     /// Whether a value may be narrow already: what a module or a function of the user's gave. What comes from outside, in a
     /// field or a variable, is taken to be F32, so that the error can count.
     fn is_doubtful(&self, expr: &Expr, value: &Value) -> bool {
@@ -269,11 +283,12 @@ impl Walker<'_> {
     }
 }
 
-/// Operand `i` of a call, 0 for the receiver of a method, before anything was rewritten in it.
+/// Operand `i` of a call or an operator, 0 for the receiver of a method, before anything was rewritten in it.
 pub(super) fn as_written(source: &Expr, i: usize) -> &Expr {
     let operand = match source {
         Expr::MethodCall(call) => [&*call.receiver].into_iter().chain(&call.args).nth(i),
         Expr::Call(call) => call.args.iter().nth(i),
+        Expr::Binary(binary) => [&*binary.left, &*binary.right].into_iter().nth(i),
         _ => None,
     };
     operand.unwrap_or(source)

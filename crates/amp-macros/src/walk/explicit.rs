@@ -118,13 +118,42 @@ impl Walker<'_> {
             Pin::Of(number) => {
                 let (place, closures) = self.cast.get(number)?;
                 let view = place.seen_from(&self.scopes).filter(|view| view.typed)?;
-                // A closure captures what is named in it, even where that does not run: one that borrows may.
-                let owns = |step: &Step| matches!(step, Step::Barrier(number) if !closures.contains(number));
-                let here = self.closures();
-                let borrows = here.starts_with(closures) && !self.steps.iter().any(owns);
-                (borrows || closures.starts_with(&here)).then_some(Mark::Of(view.expr))
+                self.may_name(closures).then_some(Mark::Of(view.expr))
+            }
+            Pin::By(number) => {
+                let (places, closures) = self.given.get(number)?;
+                let seen = |place: &Rc<Place>| place.seen_from(&self.scopes).filter(|view| view.typed);
+                let views = places.iter().map(|place| Some(seen(place)?.expr)).collect::<Option<_>>()?;
+                self.may_name(closures).then_some(Mark::By(views))
             }
             _ => None,
         }
+    }
+
+    /// Whether what is named in these closures may be named here. A closure captures it, even where that does not run: one that
+    /// borrows may.
+    fn may_name(&self, closures: &[u32]) -> bool {
+        let owns = |step: &Step| matches!(step, Step::Barrier(number) if !closures.contains(number));
+        let here = self.closures();
+        here.starts_with(closures) && !self.steps.iter().any(owns) || closures.starts_with(&here)
+    }
+
+    /// What holds the result of a module that is given what the user cast to F32: it is that still if the module keeps its
+    /// precision, which its type says.
+    pub(super) fn pin_of_module(&mut self, module: &Expr, input: Option<&Value>) -> Pin {
+        let Some(input) = input.filter(|_| !self.cx.host) else { return Pin::No };
+        let mut places = match input.pinned {
+            Pin::Kept | Pin::Widened if input.is_pinned() => Vec::new(),
+            Pin::By(number) => self.given.get(number).map(|(places, _)| places.clone()).unwrap_or_default(),
+            _ => return Pin::No,
+        };
+        let Some(place) = self.place(module) else { return Pin::No };
+        places.push(place);
+        let given = (places, self.closures());
+        let known = self.given.iter().position(|other| *other == given);
+        Pin::By(known.unwrap_or_else(|| {
+            self.given.push(given);
+            self.given.len() - 1
+        }))
     }
 }

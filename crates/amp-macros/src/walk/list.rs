@@ -1,6 +1,7 @@
 //! `cat(&[&a, &b], axis)`: the elements of a literal list meet at the widest.
 
 use super::Walker;
+use super::cast::{Goal, as_written};
 use super::made::meets;
 use super::names::on_tensor;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
@@ -8,14 +9,16 @@ use crate::flow::Flow;
 use crate::lattice::{Prec, Value};
 use crate::pin::Pin;
 use crate::plan::Row;
+use crate::rules::{Found, Rule};
 use crate::shape::Shape;
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall};
 
 impl Walker<'_> {
-    pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &str) -> Value {
+    /// A call of an operation that joins the elements of a list, whose rule is `found`.
+    pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &Ident, found: Found) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
         let mut values = Vec::new();
         let mut whole = Value::opaque();
@@ -28,7 +31,8 @@ impl Walker<'_> {
         }
         match values.is_empty() {
             true => result_of_list(call, whole),
-            false => self.meet_elements(expr, source, name, values),
+            false if found.rule == Rule::Widest => self.meet_elements(expr, source, &name.to_string(), values),
+            false => self.ruled_elements(expr, (source, name), found.rule, values),
         }
     }
 
@@ -46,30 +50,60 @@ impl Walker<'_> {
         self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
         let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
         if !agree && values.len() > 1 {
-            self.cast_elements(expr, source, at, &values);
+            let late = values.iter().any(Value::is_late_f32);
+            let treatment = |value: &Value| match late {
+                true if value.is_surely(&Prec::F32) => Treatment::Late(self.target(&Prec::F32)),
+                true => Treatment::To(self.target(&Prec::F32)),
+                false => Treatment::Meet,
+            };
+            let treated = values.iter().map(|value| (treatment(value), None)).collect();
+            self.cast_elements(expr, source, at, &values, treated);
         }
         let sure = values.iter().all(|value| value.sure || value.prec == Prec::Never) && prec.is_known();
         Value { sure, flow, ..Value::new(prec) }
     }
 
-    /// Casts each element to where all of them meet.
-    fn cast_elements(&mut self, expr: &mut Expr, source: &Expr, at: Span, values: &[Value]) {
+    /// Elements whose rule is not to meet at the widest.
+    fn ruled_elements(
+        &mut self,
+        expr: &mut Expr,
+        (source, name): (&Expr, &Ident),
+        rule: Rule,
+        values: Vec<Value>,
+    ) -> Value {
+        let prec = if rule == Rule::Full { Prec::F32 } else { self.lower() };
+        let (op, inputs): (_, Vec<&Value>) = (name.to_string(), values.iter().collect());
+        self.rows.push(Row::new(&op, rule.name(), source, &inputs, &prec).at(name.span()).with_target(&inputs, &prec));
+        let goal = Goal::To(prec.clone());
+        let mut list = as_written(source, 0).clone();
+        let written: Vec<&mut Expr> = literal_list(&mut list).unwrap_or_default();
+        let blamed = written.iter().zip(&values).find_map(|(elem, value)| self.undone(elem, value, &goal, &op));
+        if let Some(error) = blamed {
+            self.errors.push(error);
+        }
+        let treated = written.iter().zip(&values).map(|(elem, value)| self.in_place(elem, value, &prec)).collect();
+        self.cast_elements(expr, source, name.span(), &values, treated);
+        Value::new(prec)
+    }
+
+    /// Casts each element as it is to be treated.
+    fn cast_elements(
+        &mut self,
+        expr: &mut Expr,
+        source: &Expr,
+        at: Span,
+        values: &[Value],
+        treated: Vec<(Treatment, Option<Ident>)>,
+    ) {
         let Expr::Call(call) = expr else { return };
-        let late = values.iter().any(Value::is_late_f32);
-        let treatment = |value: &Value| match late {
-            true if value.is_surely(&Prec::F32) => Treatment::Late(self.target(&Prec::F32)),
-            true => Treatment::To(self.target(&Prec::F32)),
-            false => Treatment::Meet,
-        };
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
-        let operand = |(elem, value): (&mut Expr, &Value)| {
-            let treatment = treatment(value);
+        let operand = |((elem, value), (treatment, tally)): ((&mut Expr, &Value), (Treatment, Option<Ident>))| {
             let expr = self.taken(elem, &treatment);
-            Operand { expr, role: Role::Argument, treatment, late: value.is_unsettled(), tally: None }
+            Operand { expr, role: Role::Argument, treatment, late: value.is_unsettled(), tally }
         };
         let elems = literal_list(&mut call.args[0]).into_iter().flatten();
-        let operands = elems.zip(values).map(operand).collect();
+        let operands = elems.zip(values).zip(treated).map(operand).collect();
         self.rewrite(expr, |_| {
             emit::call((emit::ends(source).0, at, end), operands, Joint::None, None, |passed| {
                 let elems = literal_list(&mut whole.args[0]).into_iter().flatten();
@@ -93,6 +127,11 @@ fn result_of_list(call: &ExprCall, list: Value) -> Value {
         parts: Vec::new(),
         ..list
     }
+}
+
+/// Whether a call is given a list that is written there, of elements that can be cast one by one.
+pub(super) fn is_given_list(call: &ExprCall) -> bool {
+    call.args.first().is_some_and(|arg| literal_list(&mut arg.clone()).is_some_and(|elems| !elems.is_empty()))
 }
 
 /// The elements of `&[..]`, `[..]`.

@@ -133,6 +133,8 @@ pub(crate) struct Walker<'a> {
     marked: Vec<Type>,
     /// Places of which only their types say whether a cast of the user's was of floats, and the closures that these are named in.
     cast: Vec<(Rc<Place>, Vec<u32>)>,
+    /// Modules that were given, one after the other, what the user cast, and the closures that these are named in.
+    given: Vec<(Vec<Rc<Place>>, Vec<u32>)>,
     /// The enclosing loops and labelled blocks.
     breaks: Vec<loops::Frame>,
     /// What is kept until the end of a block: the block, the statement that needs it, its local.

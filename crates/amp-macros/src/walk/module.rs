@@ -35,7 +35,10 @@ impl Walker<'_> {
         let Inputs { values, asked, .. } = &inputs;
         self.given(as_written(source, 0), site, asked.iter().map(|&i| &values[i]));
         let full = lower == Prec::F32 && asked.iter().all(|&i| values[i].is_surely(&Prec::F32));
-        let pinned = Pin::of_region(self.switched_off.is_some());
+        let pinned = match Pin::of_region(self.switched_off.is_some()) {
+            Pin::No => self.pin_of_module(as_written(source, 0), values.first().filter(|_| asked.contains(&0))),
+            pin => pin,
+        };
         let result = Value { pinned, ..Value::new(Prec::Unknown) }.shaped(Shape::Fallible);
         if asked.is_empty() || full {
             return result;

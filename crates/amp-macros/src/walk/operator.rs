@@ -2,7 +2,7 @@
 
 use super::Walker;
 use super::called::is_asked;
-use super::cast::is_direct;
+use super::cast::{Goal, as_written, is_direct};
 use super::made::meets;
 use super::tail::may_differ;
 use crate::emit::{self, Joint, Operand, Role, Treatment};
@@ -13,10 +13,10 @@ use crate::pin::Pin;
 use crate::plan::Row;
 use crate::rules::Rule;
 use crate::shape::Shape;
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, ExprBinary};
+use syn::{BinOp, Expr, ExprBinary, ExprUnary};
 
 impl Walker<'_> {
     pub(super) fn binary(&mut self, expr: &mut Expr) -> Value {
@@ -82,6 +82,39 @@ impl Walker<'_> {
         }
     }
 
+    /// `-h`: `neg` of a tensor. What is no tensor is negated as it is written.
+    pub(super) fn negated(&mut self, expr: &mut Expr) -> Value {
+        let source = expr.clone();
+        let Expr::Unary(unary) = expr else { return Value::opaque() };
+        let value = self.expr(&mut unary.expr);
+        let rule = self.rules.find("neg").map(|found| found.rule);
+        let Some(rule) = rule.filter(|rule| rule.casts() && value.prec.is_tensor()) else { return value };
+        let (prec, operand) = (self.of_rule(rule), &*unary.expr);
+        self.rows.push(Row::new("-", rule.name(), &source, &[&value], &prec).with_target(&[&value], &prec));
+        if let Some(error) = self.undone(operand, &value, &Goal::To(prec.clone()), "-") {
+            self.errors.push(error);
+        }
+        let (treatment, tally) = self.in_place(operand, &value, &prec);
+        if !matches!(treatment, Treatment::Nothing) {
+            let (at, end, late) = (unary.op.span(), emit::ends(&source).1, value.is_unsettled());
+            let inner = self.taken(&mut unary.expr, &treatment);
+            let operands = vec![Operand { expr: inner, role: Role::Operator, treatment, late, tally }];
+            let whole = unary.clone();
+            self.rewrite(expr, |_| {
+                emit::call((at, at, end), operands, Joint::None, None, |mut passed| {
+                    let expr = Box::new(passed.pop().expect("one operand"));
+                    Expr::Verbatim(ExprUnary { expr, ..whole }.into_token_stream())
+                })
+            });
+        }
+        Value::new(prec).shaped(Shape::Fallible)
+    }
+
+    /// The precision that a rule casts to.
+    fn of_rule(&self, rule: Rule) -> Prec {
+        if rule == Rule::Full { Prec::F32 } else { self.lower() }
+    }
+
     /// A tensor and a tensor or a number: tensors meet at the widest.
     fn met(&mut self, expr: &mut Expr, source: &Expr, op: &str, left: Value, right: Value) -> Value {
         let scalar = [&left, &right].iter().any(|value| matches!(value.prec, Prec::Other | Prec::Never));
@@ -134,19 +167,27 @@ impl Walker<'_> {
 
     /// An operator whose rule is not to meet at the widest operand.
     fn ruled(&mut self, rule: Rule, (expr, source): (&mut Expr, &Expr), op: &str, operands: [&Value; 2]) -> Value {
-        let prec = match rule {
-            Rule::Lower | Rule::ForceLower => self.lower(),
-            Rule::Full => Prec::F32,
-            _ => return Value::opaque(),
-        };
+        if !rule.casts() {
+            return Value::opaque();
+        }
+        let prec = self.of_rule(rule);
         let tensors: Vec<&Value> = operands.into_iter().filter(|value| value.prec != Prec::Other).collect();
         self.rows.push(Row::new(op, rule.name(), source, &tensors, &prec).with_target(&tensors, &prec));
-        let target = self.target(&prec);
-        let treatments = operands.map(|value| match value.is_surely(&prec) || value.prec == Prec::Other {
-            true => Treatment::Nothing,
-            false => Treatment::To(target.clone()),
-        });
-        self.cast_operands(expr, emit::ends(source), operands, (treatments, Joint::None));
+        if let Expr::Binary(binary) = &mut *expr {
+            self.check_constant(&mut binary.right, operands[1], &prec, op);
+            if op != "/" {
+                self.check_constant(&mut binary.left, operands[0], &prec, op);
+            }
+        }
+        let goal = Goal::To(prec.clone());
+        let blamed = |i: usize| self.undone(as_written(source, i), operands[i], &goal, op);
+        // One way out serves both.
+        if let Some(error) = blamed(0).or_else(|| blamed(1)) {
+            self.errors.push(error);
+        }
+        let [left, right] = [0, 1].map(|i| self.in_place(as_written(source, i), operands[i], &prec));
+        let (treatments, tallies) = ([left.0, right.0], [left.1, right.1]);
+        self.cast_operands(expr, emit::ends(source), operands, (treatments, tallies, Joint::None));
         let sure = tensors.iter().any(|value| value.sure && value.prec.is_tensor());
         Value { sure, ..Value::new(prec) }.shaped(Shape::Fallible)
     }
@@ -172,7 +213,7 @@ impl Walker<'_> {
         let treatments = [treatment(left, &binary.left), treatment(right, &binary.right)];
         let may_be_number = matches!(binary.op, BinOp::Div(_)) && !left.prec.is_tensor();
         let joint = if may_be_number { Joint::Quotient } else { Joint::None };
-        self.cast_operands(expr, whole, [left, right], (treatments, joint));
+        self.cast_operands(expr, whole, [left, right], (treatments, [None, None], joint));
     }
 
     fn cast_operands(
@@ -180,18 +221,20 @@ impl Walker<'_> {
         expr: &mut Expr,
         (first, last): (Span, Span),
         values: [&Value; 2],
-        (treatments, joint): ([Treatment; 2], Joint),
+        (treatments, tallies, joint): ([Treatment; 2], [Option<Ident>; 2], Joint),
     ) {
         let Expr::Binary(binary) = expr else { return };
         let at = binary.op.span();
-        let operands = [&mut *binary.left, &mut *binary.right].into_iter().zip(treatments).zip(values);
-        let operand = |((expr, treatment), value): ((&mut Expr, Treatment), &Value)| Operand {
-            expr: self.taken(expr, &treatment),
-            role: Role::Operator,
-            treatment,
-            late: value.is_unsettled(),
-            tally: None,
-        };
+        let operands =
+            [&mut *binary.left, &mut *binary.right].into_iter().zip(treatments).zip(values.into_iter().zip(tallies));
+        let operand =
+            |((expr, treatment), (value, tally)): ((&mut Expr, Treatment), (&Value, Option<Ident>))| Operand {
+                expr: self.taken(expr, &treatment),
+                role: Role::Operator,
+                treatment,
+                late: value.is_unsettled(),
+                tally,
+            };
         let operands = operands.map(operand).collect();
         let whole = binary.clone();
         self.rewrite(expr, |_| {

@@ -6,6 +6,7 @@ use super::closure::Given;
 use super::direct::Written;
 use super::gathered::as_collected;
 use super::lent::is_of_std;
+use super::list::is_given_list;
 use super::made::{made, settled};
 use super::methods::handing;
 use super::names::{names_operation, on_tensor};
@@ -53,7 +54,9 @@ impl Walker<'_> {
                 self.banned(&last.ident, &name, found);
                 Value::opaque()
             }
-            Some(found) if found.list && found.rule == Rule::Widest => self.list(expr, &source, &name),
+            Some(found) if found.list && (found.rule == Rule::Widest || found.rule.casts() && is_given_list(call)) => {
+                self.list(expr, &source, &last.ident, found)
+            }
             // Factories take no tensor.
             Some(found) if !matches!(found.rule, Rule::Skip) && found.tensors != Some(&[]) => {
                 self.function(expr, &source, &last.ident, found, method_form)
@@ -137,7 +140,7 @@ impl Walker<'_> {
             "into" if !constants.is_empty() => Value { constants, ..Value::inferred() },
             name if has_operators(name) => Value::other(),
             // What is expected of `Cow::Owned(..)` is expected of its argument.
-            name if name.starts_with(char::is_uppercase) => Value { flow, constants, ..fields_of(&values) },
+            name if name.starts_with(char::is_uppercase) => Value { flow, constants, ..fields_of(&path.path, &values) },
             _ if let Some(gives) = gives => Value { flow, ..gives },
             _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
             _ => Value { flow, ..Value::opaque() },
@@ -272,10 +275,17 @@ impl Walker<'_> {
     }
 }
 
-/// The value of a tuple struct with these in its fields, whose types are the struct's business.
-fn fields_of(values: &[Value]) -> Value {
+/// The value of a tuple struct or a variant with these in its fields, whose types are that one's business.
+fn fields_of(path: &syn::Path, values: &[Value]) -> Value {
     let parts = values.iter().map(|value| Value { pinned: value.pinned, ..Value::opaque() }).collect();
-    Value { names: (0..values.len()).map(|i| i.to_string()).collect(), parts, ..Value::opaque() }
+    Value { names: (0..values.len()).map(|i| field_name(path, i)).collect(), parts, ..Value::opaque() }
+}
+
+/// The name of a field without one: of a variant, which stands behind its type, with the variant, as others have such fields too.
+pub(super) fn field_name(path: &syn::Path, i: usize) -> String {
+    let mut segments = path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let (name, of) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    if of.starts_with(char::is_uppercase) { format!("{name}.{i}") } else { i.to_string() }
 }
 
 /// Whether a path names a variant of `std`, or makes a pointer.

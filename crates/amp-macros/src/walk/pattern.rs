@@ -2,6 +2,7 @@
 
 use super::Walker;
 use super::held::of_unseen;
+use super::path::field_name;
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::named::is_constant;
@@ -125,6 +126,13 @@ impl Walker<'_> {
     /// `Some(x)` and the like.
     fn declare_variant(&mut self, tuple: &PatTupleStruct, value: &Value) {
         let wraps = tuple.path.segments.last().is_some_and(|s| s.ident == "Some" || s.ident == "Ok");
+        if !wraps && !value.names.is_empty() {
+            return tuple.elems.iter().enumerate().for_each(|(i, pat)| {
+                let name = field_name(&tuple.path, i);
+                let known = (0..value.parts.len()).find(|&part| value.part_name(part) == name);
+                self.declare(pat, &known.map_or_else(Value::opaque, |part| value.same_part(part)), false);
+            });
+        }
         let inner = match value.prec {
             // What came into an `Option` that was declared empty is not known here, but it has a type by now.
             Prec::Never if self.settled.first => Value::never(),

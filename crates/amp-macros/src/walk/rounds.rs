@@ -146,6 +146,7 @@ fn round<'a>(
         tallied: 0,
         marked: Vec::new(),
         cast: Vec::new(),
+        given: Vec::new(),
         breaks: Vec::new(),
         slots: Vec::new(),
         returns: start.returns.clone(),
