@@ -55,6 +55,7 @@
 //! | `x[:, None]`, `x[..., None]`, `x.mean((2, 3))`, `x.permute(0, 2, 1)` | `x.unsqueeze(1)?`, `x.unsqueeze(-1)?`, `x.mean((2, 3), false)?`, `x.permute((0, 2, 1))?` |
 //! | `torch.arange(n)`, `torch.arange(0., n)`, `torch.arange(0., 1., 0.1)` | `Tensor::<I64>::arange(0, n, &d)?`, `Tensor::<F32>::arange(0, n, &d)?`, `arange_step(0, 1, 0.1, &d)?`; `n` of any type of number |
 //! | `(x.argmax(-1) == y).sum().item()`, `x.split([2, 5])` | `x.argmax(-1, false)?.eq(&y)?.sum_all()?.item()?`, `x.split([2, 5], 0)?` |
+//! | `x.std()`, `mask.any()`, `x.view(b, h, w, -1)` | `x.std([], false)?`, `mask.any([], false)?`, `x.reshape((b, h, w, ..))?` |
 //! | `sum(losses)`, `torch.cat(parts, 1)` of a list | `losses.iter().sum::<Result<Tensor<F32>>>()?`, `Tensor::cat(&parts, 1)?` |
 //! | `x * 2 + y` | `((x * 2.0)? + y)?`: an operator, too, returns a result |
 //! | `x.max(1)`, `x.max(1).indices`, `x.squeeze()` | `x.amax(1, false)?`, `x.argmax(1, false)?`, `x.squeeze(axis)?` for each |

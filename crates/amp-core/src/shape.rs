@@ -5,7 +5,7 @@ use amp_cpu::Dims;
 use std::borrow::Cow;
 use std::ops::RangeFull;
 
-/// Anything that names a shape: `[2, 3]`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
+/// Anything that names a shape: `[2, 3]`, `(2, 3)`, `&dims`, `vec![2, 3]`, `5` for a vector, `()` for a single value.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is not a shape",
     label = "sizes are of type `usize`",
@@ -65,6 +65,34 @@ impl IntoShape for usize {
     }
 }
 
+/// The type of a size that has a name.
+macro_rules! sized {
+    ($name:ident) => {
+        usize
+    };
+}
+
+macro_rules! tuples {
+    ($(($($size:ident),*);)*) => { $(
+        impl IntoShape for ($(sized!($size),)*) {
+            fn into_shape(self, op: &'static str) -> Result<Dims> {
+                let ($($size,)*) = self;
+                [$($size),*].into_shape(op)
+            }
+        }
+    )* };
+}
+tuples! {
+    (a);
+    (a, b);
+    (a, b, c);
+    (a, b, c, d);
+    (a, b, c, d, e);
+    (a, b, c, d, e, f);
+    (a, b, c, d, e, f, g);
+    (a, b, c, d, e, f, g, h);
+}
+
 impl IntoShape for () {
     fn into_shape(self, _op: &'static str) -> Result<Dims> {
         Ok(Dims::default())
@@ -92,14 +120,13 @@ impl<S: IntoShape> IntoReshape for S {
 
 macro_rules! with_rest {
     ($(($($before:ident),*) ($($after:ident),*);)*) => { $(
-        impl IntoReshape for ($(with_rest!(size $before),)* RangeFull, $(with_rest!(size $after),)*) {
+        impl IntoReshape for ($(sized!($before),)* RangeFull, $(sized!($after),)*) {
             fn into_reshape(self, op: &'static str, count: usize) -> Result<Dims> {
                 let ($($before,)* _, $($after,)*) = self;
                 rest(op, count, &[$($before),*], &[$($after),*])
             }
         }
     )* };
-    (size $name:ident) => { usize };
 }
 with_rest! {
     () ();
@@ -107,6 +134,9 @@ with_rest! {
     (a, b) (); (a) (b); () (a, b);
     (a, b, c) (); (a, b) (c); (a) (b, c); () (a, b, c);
     (a, b, c, d) (); (a, b, c) (d); (a, b) (c, d); (a) (b, c, d); () (a, b, c, d);
+    (a, b, c, d, e) (); (a, b, c, d) (e); (a, b, c) (d, e); (a, b) (c, d, e); (a) (b, c, d, e); () (a, b, c, d, e);
+    (a, b, c, d, e, f) (); (a, b, c, d, e) (f); (a, b, c, d) (e, f); (a, b, c) (d, e, f); (a, b) (c, d, e, f); (a) (b, c, d, e, f); () (a, b, c, d, e, f);
+    (a, b, c, d, e, f, g) (); (a, b, c, d, e, f) (g); (a, b, c, d, e) (f, g); (a, b, c, d) (e, f, g); (a, b, c) (d, e, f, g); (a, b) (c, d, e, f, g); (a) (b, c, d, e, f, g); () (a, b, c, d, e, f, g);
 }
 
 /// All elements in one dimension, as `-1` alone in PyTorch.
@@ -318,6 +348,9 @@ mod tests {
         assert_eq!((..).into_reshape("reshape", 12).unwrap(), dims(&[12]));
         assert_eq!((..,).into_reshape("reshape", 0).unwrap(), dims(&[0]));
         assert_eq!((1, 2, .., 3, 2).into_reshape("reshape", 12).unwrap(), dims(&[1, 2, 1, 3, 2]));
+        assert_eq!((1, 2, 1, 3, 2, 1, ..).into_reshape("reshape", 12).unwrap(), dims(&[1, 2, 1, 3, 2, 1, 1]));
+        assert_eq!((.., 1, 2, 1, 3, 1, 1, 1).into_reshape("reshape", 12).unwrap(), dims(&[2, 1, 2, 1, 3, 1, 1, 1]));
+        assert_eq!((4, 3).into_reshape("reshape", 12).unwrap(), dims(&[4, 3]));
         assert_eq!((4, ..).into_reshape("reshape", 0).unwrap(), dims(&[4, 0]));
         let error = (5, .., 2).into_reshape("reshape", 12).unwrap_err().to_string();
         let expected = "sizes whose product divides the 12 elements";

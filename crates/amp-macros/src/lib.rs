@@ -100,7 +100,9 @@ use proc_macro::TokenStream;
 ///   again in the next pass of a loop (`h = h.matmul(w)?.to::<F32>()?`), to what it was. What
 ///   one's own functions hand on is not seen, nor F32 by another name in the type of a variable (`let h: Tensor<Full> = x.to()?`).
 /// - With `enabled` a function has two bodies. An `impl Fn(..)` or `impl Iterator` is of one type in the first and of another in
-///   the second where a closure that captures something is in it: such a function returns a `Box<dyn Fn(..)>`.
+///   the second where a closure that captures something is in it: such a function returns a `Box<dyn Fn(..)>`. In one that is
+///   generic over its precision `P` the second body has F32 in its place: what is declared in `P` (`let h: Tensor<P> = ..`,
+///   `Option<LstmState<P>>`) is declared with `_`.
 /// - Code inside macros other than those of `std` is not seen, nor that of a region within this one which has a `policy`: what it
 ///   assigns to a variable from outside has that variable's precision.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation

@@ -3,11 +3,11 @@
 use super::kernel::{compare, select, zeros};
 use super::matmul::with_axis;
 use crate::autograd::{Pass, record};
-use crate::precision::{Element, Float, I64, SamePrecision};
+use crate::precision::{Element, I64, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
-use amp_cpu::{Compare, Dims};
+use amp_cpu::{Compare, Dims, Layout};
 
 /// Slices of `x` at positions `index` `[K]` of `axis`; their gradients are added up in F32, apart from that of row `frozen`
 /// of a table.
@@ -55,8 +55,18 @@ fn index_add(base: &RawTensor, axis: usize, index: &RawTensor, src: &RawTensor) 
     shape::check_same(OP, "the source", &expected, src.shape())?;
     let size = base.shape()[axis];
     base.backend().check_indices(OP, index.operand()?, size, None)?;
-    let (b, i, s) = (base.operand()?, index.operand()?, src.operand()?);
-    let buffer = base.backend().index_add(Some(b), size, axis, i, s, base.logical)?;
+    let (b, s) = (base.operand()?, src.operand()?);
+    let buffer = match base.logical.is_float() {
+        true => base.backend().index_add(Some(b), size, axis, index.operand()?, s, base.logical)?,
+        // Kernels for sums of integers take an index for each element.
+        false => {
+            let mut layout = Layout::contiguous(expected);
+            layout.strides.fill(0);
+            (layout.strides[axis], layout.offset) = (index.layout.strides[0], index.layout.offset);
+            let index = index.with_layout(layout);
+            base.backend().scatter_add(b, axis, index.operand()?, s, base.logical)?
+        }
+    };
     let index = index.clone();
     record(OP, &[base, src], RawTensor::new(base.device(), buffer, *base.shape()), |_| {
         Ok(Box::new(move |pass: &mut Pass<'_>| {
@@ -91,11 +101,11 @@ impl<P: Element> Tensor<P> {
     }
 }
 
-impl<P: Float> Tensor<P> {
+impl<P: Element> Tensor<P> {
     /// This tensor with the slices of `src` added at the positions `index` `[K]` of `axis` (`torch.index_add`).
     ///
     /// # Precision
-    /// Sums run in F32 (F64 for F64), in the order of `src`, and are rounded once.
+    /// Sums run in F32 (F64 for F64), in the order of `src`, and are rounded once; those of integers are exact.
     ///
     /// # Errors
     /// [`Error::IndexOutOfRange`] for an index outside the axis, [`Error::Shape`] unless `src` has this tensor's shape with
@@ -117,7 +127,23 @@ impl<P: Float> Tensor<P> {
 #[cfg(test)]
 mod tests {
     use crate::testing::indices as index;
-    use crate::{Device, F32, F64, Tensor, gradcheck};
+    use crate::{Device, F32, F64, I64, Result, Tensor, gradcheck};
+
+    #[test]
+    fn integers_are_added_exactly() -> Result<()> {
+        let degrees = Tensor::<I64>::zeros([3, 2], &Device::cpu())?;
+        let edges = index(&[2, 7, 0, 7, 2, 7, 1, 7], &[4, 2]).select(1, 0)?;
+        let counts = degrees.index_add(0, &edges, &index(&[1, 10, 2, 20, (1 << 60) + 1, 30, 4, 40], &[4, 2]))?;
+        assert_eq!(counts.to_vec()?, [2, 20, 4, 40, (1 << 60) + 2, 40]);
+        assert_eq!(counts.t()?.index_add(1, &index(&[1], &[1]), &index(&[5, 6], &[2, 1]))?.to_vec()?[1], 9);
+        let table = Tensor::<I64>::zeros([2, 2], &Device::cpu())?;
+        let (truth, found) = (index(&[0, 1, 1, 1], &[4]), index(&[0, 0, 1, 1], &[4]));
+        let confusion = table.index_put_add(&[truth, found], &index(&[1], &[1]))?;
+        assert_eq!(confusion.to_vec()?, [1, 0, 1, 2]);
+        let error = degrees.index_add(0, &index(&[3], &[1]), &index(&[1, 1], &[1, 2])).unwrap_err().to_string();
+        assert!(error.starts_with("index_add") && error.contains('3'), "{error}");
+        Ok(())
+    }
 
     #[test]
     fn gradients_agree_with_differences() {

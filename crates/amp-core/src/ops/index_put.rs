@@ -1,7 +1,7 @@
 //! Taking and replacing what lies at coordinates given for several axes at once.
 
 use super::join::Part;
-use crate::precision::{Element, Float, I64, SamePrecision};
+use crate::precision::{Element, I64, SamePrecision};
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
 
@@ -106,14 +106,12 @@ impl<P: Element> Tensor<P> {
         let places = Places::new(op, self.dims(), indices)?;
         write(&places.lines(self)?, &places.flat, &places.values(op, values)?)?.reshape(self.dims())
     }
-}
 
-impl<P: Float> Tensor<P> {
     /// This tensor with `values` added at the coordinates `indices`, as [`index_put`](Self::index_put) puts them there
     /// (`torch.index_put(accumulate=True)`).
     ///
     /// # Precision
-    /// Sums run in F32 (F64 for F64), in the order of the coordinates, and are rounded once.
+    /// Sums run in F32 (F64 for F64), in the order of the coordinates, and are rounded once; those of integers are exact.
     ///
     /// # Errors
     /// Those of [`index_put`](Self::index_put).
