@@ -148,7 +148,7 @@ pub(crate) fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Optio
             format!("{wide}, or use a constant above {:.1e}", half.vanish()),
         ),
         Verdict::BecomesOne => (
-            format!("`{text}` becomes exactly 1 in `{name}`"),
+            format!("`{text}` becomes exactly {} in `{name}`", if text.starts_with('-') { -1 } else { 1 }),
             match scales(op) {
                 true => format!("keep this state in `F32`: {wide}"),
                 false => wide,
