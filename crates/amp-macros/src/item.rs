@@ -9,7 +9,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::token::Brace;
 use syn::{
-    AttrStyle, Attribute, Block, Error, Expr, Ident, LitStr, Result, ReturnType, Signature, Stmt, Token, Type,
+    AttrStyle, Attribute, Block, Error, Expr, Ident, LitStr, Path, Result, ReturnType, Signature, Stmt, Token, Type,
     TypeParamBound, Visibility, WherePredicate,
 };
 
@@ -34,7 +34,7 @@ impl Parse for Function {
         let vis: Visibility = input.parse()?;
         let is_default = input.peek(Token![default]) && !input.peek2(Token![!]);
         let default = if is_default { Some(input.parse()?) } else { None };
-        if let Some(kind) = other_item(input) {
+        if let Some(kind) = macro_call(input).or_else(|| other_item(input)) {
             let found: TokenTree = input.parse()?;
             input.parse::<TokenStream>()?;
             let help = if kind == STATEMENT { INSIDE } else { WHERE };
@@ -76,6 +76,13 @@ fn body(input: ParseStream) -> Result<Group> {
 }
 
 const STATEMENT: &str = "a statement";
+
+/// The item at hand, when a macro makes it: `amp_policy! { .. }`, `std::thread_local! { .. }`.
+fn macro_call(input: ParseStream) -> Option<&'static str> {
+    let ahead = input.fork();
+    let path = ahead.call(Path::parse_mod_style).ok()?;
+    (ahead.peek(Token![!]) && !path.is_ident("macro_rules")).then_some("a macro call")
+}
 
 /// The item at hand, when it is no function.
 fn other_item(input: ParseStream) -> Option<&'static str> {
@@ -255,6 +262,8 @@ fn contains_impl(tokens: TokenStream) -> bool {
 /// The error for an expression that bears the attribute, if it is one, in its place.
 pub(crate) fn rejected_expression(item: &TokenStream) -> Option<TokenStream> {
     let kind = match syn::parse2(item.clone()).ok()? {
+        // It stands where an item does, and a block is none.
+        Expr::Macro(_) => return None,
         Expr::Closure(_) => "a closure",
         Expr::Block(_) | Expr::Unsafe(_) | Expr::Async(_) => "a block",
         _ => "an expression",
@@ -317,6 +326,7 @@ mod tests {
             quote!(
                 fn f();
             ),
+            quote!(amp_policy! { careful { full: [gelu] } }),
             quote!(let),
             quote!(),
         ] {
