@@ -5,7 +5,7 @@ use crate::lattice::Prec;
 use crate::parens;
 use crate::rules::{Rule, Rules, is_slip};
 use amp_policy::Half;
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
@@ -263,13 +263,20 @@ fn instead_of(word: &str) -> String {
     }
 }
 
+/// Whether an option stands before the body, or what is meant as one: nothing stands behind the body.
 fn starts_option(input: ParseStream) -> bool {
     let ahead = input.fork();
     let Ok(key) = key(&ahead) else { return false };
+    let behind = ahead.fork();
+    let given = match behind.peek(Token![=]) && !behind.peek(Token![==]) {
+        true => behind.parse::<Token![=]>().is_ok() && behind.parse::<Expr>().is_ok(),
+        false => behind.parse::<Group>().is_ok_and(|group| group.delimiter() != Delimiter::Brace),
+    };
+    if given && behind.parse::<Token![,]>().is_ok() && !behind.is_empty() {
+        return true;
+    }
     let listed = OPTIONS.contains(&format!("`{key}`")) || OPTIONS.contains(&format!("`{key}("));
-    // The body may be a call of a function of this name: nothing stands behind the body.
-    let called = ahead.peek(syn::token::Paren) && ahead.parse::<TokenTree>().is_ok() && ahead.peek(Token![,]);
-    listed && (called || ahead.peek(Token![=]) && !ahead.peek(Token![==]))
+    listed && ahead.peek(Token![=]) && !ahead.peek(Token![==])
 }
 
 fn value<T: syn::parse::Parse>(input: ParseStream, key: &Ident, what: &str) -> Result<T> {
