@@ -3,17 +3,19 @@
 use super::{Inside, Probe, RuntimePrecision};
 use crate::io::TensorFile;
 use crate::nn::Module;
-use crate::optim::{Ema, Optimizer};
+use crate::optim::{Ema, Lbfgs, Optimizer};
 use crate::param::Parameter;
 use crate::scaler::{GradScaler, ScaledLoss};
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::path::Path;
 
 /// What belongs to training and not to a forward pass: optimizers, the scaler, parameters, their averages.
-pub trait OutsideOnly {}
+pub trait OutsideOnly: Sized {}
 
 impl<T: Optimizer> OutsideOnly for T {}
 impl OutsideOnly for GradScaler {}
+impl OutsideOnly for Lbfgs {}
 impl OutsideOnly for Parameter {}
 impl OutsideOnly for Ema {}
 
@@ -25,30 +27,43 @@ pub struct CalledOn<T>(PhantomData<fn() -> T>);
 #[derive(Debug)]
 pub struct Own;
 
-macro_rules! outside {
-    ($($(#[$doc:meta])* $trait:ident for $probe:ty;)*) => { $(
+/// What a reference, a pointer or a guard of a cell or a lock refers to.
+type At<T> = <T as Deref>::Target;
+
+/// Questions about a value and what it refers to, which are asked in the order in which a method is looked for.
+macro_rules! behind {
+    ($question:ident: $($(#[$doc:meta])* $trait:ident<$($param:ident),*> for $probe:ty, on $on:ty where { $($bounds:tt)* };)*) => { $(
         $(#[$doc])*
         pub trait $trait {
             /// What it is called on.
             type On;
             /// Says so.
-            fn outside(&self) -> CalledOn<Self::On> {
+            fn $question(&self) -> CalledOn<Self::On> {
                 CalledOn(PhantomData)
             }
         }
 
-        impl<T: OutsideOnly, K> $trait for $probe {
-            type On = T;
+        impl<$($param),*> $trait for $probe
+        where
+            $($bounds)*
+        {
+            type On = $on;
         }
     )* };
 }
-outside! {
+behind! {
+    outside:
     /// A call on something that belongs outside.
-    Outside for &&&Probe<T, K>;
-    /// The same behind a reference.
-    OutsideShared for &&Probe<&T, K>;
-    /// The same behind an exclusive reference.
-    OutsideExclusive for &Probe<&mut T, K>;
+    Outside<T, K> for &&&&Probe<T, K>, on T where { T: OutsideOnly };
+    /// The same behind a reference, a pointer or a guard.
+    OutsideBehind<T, K> for &&&Probe<T, K>, on At<T> where { T: Deref, At<T>: OutsideOnly };
+    /// The same behind two.
+    OutsideBehindTwo<T, K> for &&Probe<T, K>, on At<At<T>> where { T: Deref<Target: Deref>, At<At<T>>: OutsideOnly };
+    /// The same behind three.
+    OutsideBehindThree<T, K> for &Probe<T, K>, on At<At<At<T>>> where {
+        T: Deref<Target: Deref<Target: Deref>>,
+        At<At<At<T>>>: OutsideOnly,
+    };
 }
 
 /// A call on anything else.
@@ -67,30 +82,17 @@ pub trait Saved {}
 impl<T: AsRef<Path>> Saved for T {}
 impl Saved for &TensorFile {}
 
-macro_rules! loading {
-    ($($(#[$doc:meta])* $trait:ident for $probe:ty;)*) => { $(
-        $(#[$doc])*
-        pub trait $trait {
-            /// What it is called on.
-            type On;
-            /// Says so.
-            fn loads(&self) -> CalledOn<Self::On> {
-                CalledOn(PhantomData)
-            }
-        }
-
-        impl<T: Module, S: Saved, K> $trait for $probe {
-            type On = T;
-        }
-    )* };
-}
-loading! {
+behind! {
+    loads:
     /// A call that loads a model.
-    Loads for &&&Probe<(&T, &S), K>;
-    /// The same behind a reference.
-    LoadsShared for &&Probe<(&&T, &S), K>;
-    /// The same behind an exclusive reference.
-    LoadsExclusive for &Probe<(&&mut T, &S), K>;
+    Loads<T, S, K> for &&&Probe<(&T, &S), K>, on T where { T: Module, S: Saved };
+    /// The same behind a reference or a guard.
+    LoadsBehind<T, S, K> for &&Probe<(&T, &S), K>, on At<T> where { T: Deref<Target: Module + Sized>, S: Saved };
+    /// The same behind two.
+    LoadsBehindTwo<T, S, K> for &Probe<(&T, &S), K>, on At<At<T>> where {
+        T: Deref<Target: Deref<Target: Module + Sized>>,
+        S: Saved,
+    };
 }
 
 /// A call on anything else.

@@ -15,7 +15,7 @@ pub(crate) fn guarded(receiver: &Expr, method: &Ident, question: &str, call: Exp
         false => only_asked(&quote_spanned!(site=> __amp::probe(&(#receiver), __amp::Keep))),
     };
     Expr::Verbatim(quote_spanned!(site=> ({
-        __amp::training::#method((&&&&#probe).#question());
+        __amp::training::#method((&&&&&#probe).#question());
         #call
     })))
 }
