@@ -2,7 +2,7 @@
 
 use crate::error::spanned;
 use crate::lattice::{Prec, Value};
-use amp_policy::{Half, Verdict};
+use amp_policy::{Half, Part, Verdict};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 use syn::{BinOp, Error, Expr, ExprBinary, ExprCall, ExprMethodCall, ExprPath, Lit, QSelf, Type, UnOp};
@@ -41,7 +41,7 @@ fn converted((text, value): (String, f64), to: &Type) -> (String, f64) {
     }
 }
 
-/// The value of `-1e5 * 10.0`, `f32::MIN / 2.0`.
+/// The value of `-1e5 * 10.0`, `f32::MIN / 2.0`, `1 << 20`.
 fn folded(binary: &ExprBinary) -> Option<(String, f64)> {
     let ((left, a), (right, b)) = (constant(&binary.left)?, constant(&binary.right)?);
     let (op, value) = match binary.op {
@@ -49,6 +49,7 @@ fn folded(binary: &ExprBinary) -> Option<(String, f64)> {
         BinOp::Sub(_) => ("-", a - b),
         BinOp::Mul(_) => ("*", a * b),
         BinOp::Div(_) if is_float(&left) || is_float(&right) => ("/", a / b),
+        BinOp::Shl(_) if !is_float(&left) && (0.0..64.0).contains(&b) => ("<<", a * b.exp2()),
         _ => return None,
     };
     Some((format!("{left} {op} {right}"), value))
@@ -124,7 +125,7 @@ pub(crate) fn half(prec: &Prec) -> Option<Half> {
 /// Judges a constant operand of an operation that runs in `half`.
 pub(crate) fn judge(operand: &Expr, value: &Value, half: Half, op: &str) -> Result<(), Error> {
     for (text, number) in &value.constants {
-        if let Some((message, help)) = blame(half.judge(*number, nears_one(op)), text, half, op) {
+        if let Some((message, help)) = blame(half.judge(*number, part_of(op)), text, half, op) {
             return Err(spanned(operand, message, help));
         }
     }
@@ -154,6 +155,9 @@ pub(crate) fn blame(verdict: Verdict, text: &str, half: Half, op: &str) -> Optio
                 false => wide,
             },
         ),
+        Verdict::MovesNothing => {
+            (format!("a weight of `{text}` changes nothing in `{name}`"), format!("keep this state in `F32`: {wide}"))
+        }
     })
 }
 
@@ -188,6 +192,7 @@ pub(crate) struct Fault {
     pub(crate) half: Half,
     /// An `f64` that the compiler computes; what is wrong with a literal is known.
     pub(crate) number: Option<TokenStream>,
+    pub(crate) part: Part,
     /// The number may name parameters of what surrounds it.
     pub(crate) generic: bool,
     pub(crate) messages: Vec<(Verdict, String)>,
@@ -200,27 +205,37 @@ impl Fault {
         Some((verdict, format!("{message}\nhelp: {help}")))
     }
 
-    /// Whether it matters that the number is not quite 1.
-    pub(crate) fn scales(&self) -> bool {
-        self.messages.iter().any(|(verdict, _)| *verdict == Verdict::BecomesOne)
+    /// What the number is to what it meets, by its name.
+    pub(crate) fn part_name(&self) -> &'static str {
+        match self.part {
+            Part::Term => "Term",
+            Part::Factor => "Factor",
+            Part::Weight => "Weight",
+        }
     }
 }
 
 /// What is wrong with literals in `half`, as far as that does not depend on what it meets.
 pub(crate) fn faults(constants: &[(String, f64)], half: Half, op: &str) -> Vec<Fault> {
-    let found = |(text, number): &(String, f64)| Fault::message(half.judge(*number, nears_one(op)), text, half, op);
+    let found = |(text, number): &(String, f64)| Fault::message(half.judge(*number, part_of(op)), text, half, op);
     let found = constants.iter().filter_map(found);
-    found.map(|message| Fault { half, number: None, generic: false, messages: vec![message] }).collect()
+    found
+        .map(|message| Fault { half, number: None, part: part_of(op), generic: false, messages: vec![message] })
+        .collect()
 }
 
-/// Whether it matters that the numeric operand of `op` is not quite 1: it is a factor, or a bound.
-pub(crate) fn nears_one(op: &str) -> bool {
-    scales(op) || matches!(op, "clamp" | "clamp_min" | "clamp_max" | "hardtanh")
+/// What the numeric operand of `op` is to the elements of its tensor.
+pub(crate) fn part_of(op: &str) -> Part {
+    match op {
+        "lerp" => Part::Weight,
+        _ if scales(op) || matches!(op, "clamp" | "clamp_min" | "clamp_max" | "hardtanh") => Part::Factor,
+        _ => Part::Term,
+    }
 }
 
 /// Whether the numeric operand of `op` is a factor.
 fn scales(op: &str) -> bool {
-    matches!(op, "mul" | "*" | "lerp")
+    matches!(op, "mul" | "*" | "div" | "/" | "lerp")
 }
 
 /// Puts `items` in front of `expr`.

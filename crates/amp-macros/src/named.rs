@@ -2,11 +2,11 @@
 
 use crate::emit::{found, in_format};
 use crate::lattice::Value;
-use crate::literal::{Doubt, Fault, constant, faults, limit, maybe_wrapped, nears_one, wrapped};
+use crate::literal::{Doubt, Fault, constant, faults, limit, maybe_wrapped, part_of, wrapped};
 use crate::parts;
 use crate::plan::as_written;
 use crate::scope::{Meaning, Scopes};
-use amp_policy::{Half, Verdict};
+use amp_policy::{Half, Part, Verdict};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{BinOp, Block, Expr, ExprCall, Path, Stmt, UnOp};
@@ -75,10 +75,14 @@ impl Named {
 
     /// What may be wrong with it in `half`.
     fn fault(&self, half: Half, op: &str) -> Fault {
-        let verdicts = [Verdict::Overflows, Verdict::Vanishes, Verdict::BecomesOne];
-        let judged = verdicts.into_iter().filter(|verdict| nears_one(op) || *verdict != Verdict::BecomesOne);
-        let messages = judged.filter_map(|verdict| Fault::message(verdict, &self.text, half, op)).collect();
-        Fault { half, number: Some(self.expr.clone()), generic: self.generic, messages }
+        let part = part_of(op);
+        let verdicts: &[Verdict] = match part {
+            Part::Term => &[Verdict::Overflows, Verdict::Vanishes],
+            Part::Factor => &[Verdict::Overflows, Verdict::Vanishes, Verdict::BecomesOne],
+            Part::Weight => &[Verdict::Overflows, Verdict::Vanishes, Verdict::BecomesOne, Verdict::MovesNothing],
+        };
+        let messages = verdicts.iter().filter_map(|verdict| Fault::message(*verdict, &self.text, half, op)).collect();
+        Fault { half, number: Some(self.expr.clone()), part, generic: self.generic, messages }
     }
 
     /// Assertions that fail if `half` does not hold it.

@@ -9,6 +9,17 @@ pub enum Half {
     BF16,
 }
 
+/// What a constant is to the elements that it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is added to them, or put in their place.
+    Term,
+    /// They are multiplied or divided by it, or held within it: a silent 1 would change the result.
+    Factor,
+    /// They move towards others by it, and keep the rest of 1: they would stand still.
+    Weight,
+}
+
 /// What becomes of one constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -20,11 +31,13 @@ pub enum Verdict {
     Vanishes,
     /// It is a factor other than 1 and becomes exactly 1.
     BecomesOne,
+    /// It is a weight other than 0, and the rest of 1 becomes exactly 1.
+    MovesNothing,
 }
 
 impl Half {
-    /// Judges `value`; `scales` says that it is a factor, where a silent 1 would change the result.
-    pub const fn judge(self, value: f64, scales: bool) -> Verdict {
+    /// Judges `value`, which is this to what it meets.
+    pub const fn judge(self, value: f64, part: Part) -> Verdict {
         let size = value.abs();
         if value.is_nan() || size == f64::INFINITY || size == 0.0 {
             return Verdict::Fits;
@@ -37,11 +50,15 @@ impl Half {
         if size <= self.vanish() {
             return Verdict::Vanishes;
         }
-        let near_one = size >= 1.0 - self.epsilon() / 4.0 && size <= 1.0 + self.epsilon() / 2.0;
-        if scales && size != 1.0 && near_one {
-            return Verdict::BecomesOne;
+        match part {
+            Part::Factor | Part::Weight if size != 1.0 && self.rounds_to_one(size) => Verdict::BecomesOne,
+            Part::Weight if self.rounds_to_one(1.0 - value) => Verdict::MovesNothing,
+            _ => Verdict::Fits,
         }
-        Verdict::Fits
+    }
+
+    const fn rounds_to_one(self, value: f64) -> bool {
+        value >= 1.0 - self.epsilon() / 4.0 && value <= 1.0 + self.epsilon() / 2.0
     }
 
     /// The least magnitude that rounds to infinity.
@@ -95,34 +112,47 @@ impl Half {
 
 #[cfg(test)]
 mod tests {
-    use super::{Half, Verdict};
+    use super::{Half, Part, Verdict};
 
     #[test]
     fn range_ends_are_exact() {
-        use Verdict::{BecomesOne, Fits, Overflows, Vanishes};
-        for (half, value, scales, verdict) in [
-            (Half::F16, 65504.0, false, Fits),
-            (Half::F16, 65519.0, false, Fits),
-            (Half::F16, -65520.0, false, Overflows),
-            (Half::F16, -1e9, false, Overflows),
-            (Half::F16, f64::NEG_INFINITY, false, Fits),
-            (Half::F16, 1e-7, false, Fits),
-            (Half::F16, 2f64.powi(-25), false, Vanishes),
-            (Half::F16, 1e-8, false, Vanishes),
-            (Half::F16, 0.0, true, Fits),
-            (Half::F16, 0.999, true, Fits),
-            (Half::F16, 0.9999, true, BecomesOne),
-            (Half::F16, 0.9999, false, Fits),
-            (Half::F16, 1.0, true, Fits),
-            (Half::BF16, 65504.0, false, Fits),
-            (Half::BF16, f32::MIN as f64, false, Overflows),
-            (Half::BF16, 1e-12, false, Fits),
-            (Half::BF16, 0.999, true, BecomesOne),
-            (Half::BF16, 0.99, true, Fits),
-            (Half::BF16, 1e39, false, Overflows),
-            (Half::BF16, 1e-41, false, Vanishes),
+        use Part::{Factor, Term, Weight};
+        use Verdict::{BecomesOne, Fits, MovesNothing, Overflows, Vanishes};
+        for (half, value, part, verdict) in [
+            (Half::F16, 65504.0, Term, Fits),
+            (Half::F16, 65519.0, Term, Fits),
+            (Half::F16, -65520.0, Term, Overflows),
+            (Half::F16, -1e9, Term, Overflows),
+            (Half::F16, f64::NEG_INFINITY, Term, Fits),
+            (Half::F16, 1e-7, Term, Fits),
+            (Half::F16, 2f64.powi(-25), Term, Vanishes),
+            (Half::F16, 1e-8, Term, Vanishes),
+            (Half::F16, 0.0, Factor, Fits),
+            (Half::F16, 0.999, Factor, Fits),
+            (Half::F16, 0.9999, Factor, BecomesOne),
+            (Half::F16, 0.9999, Term, Fits),
+            (Half::F16, 1.0, Factor, Fits),
+            (Half::BF16, 65504.0, Term, Fits),
+            (Half::BF16, f32::MIN as f64, Term, Overflows),
+            (Half::BF16, 1e-12, Term, Fits),
+            (Half::BF16, 0.999, Factor, BecomesOne),
+            (Half::BF16, 0.99, Factor, Fits),
+            (Half::BF16, 1e39, Term, Overflows),
+            (Half::BF16, 1e-41, Term, Vanishes),
+            (Half::BF16, 1e-4, Weight, MovesNothing),
+            (Half::BF16, -1e-4, Weight, MovesNothing),
+            (Half::BF16, 2f64.powi(-9), Weight, MovesNothing),
+            (Half::BF16, 0.002, Weight, Fits),
+            (Half::BF16, 0.0, Weight, Fits),
+            (Half::BF16, 0.999, Weight, BecomesOne),
+            (Half::BF16, 1.0, Weight, Fits),
+            (Half::BF16, 2.0, Weight, Fits),
+            (Half::BF16, 1e-41, Weight, Vanishes),
+            (Half::BF16, 1e-4, Factor, Fits),
+            (Half::F16, 1e-4, Weight, MovesNothing),
+            (Half::F16, 0.001, Weight, Fits),
         ] {
-            assert_eq!(half.judge(value, scales), verdict, "{value} in {half:?}");
+            assert_eq!(half.judge(value, part), verdict, "{value}, a {part:?} in {half:?}");
         }
     }
 }

@@ -20,7 +20,7 @@ mod op;
 mod render;
 mod table;
 
-pub use half::{Half, Verdict};
+pub use half::{Half, Part, Verdict};
 pub use op::{Class, Family, Op};
 pub use render::markdown;
 

@@ -4,12 +4,12 @@ use super::{Keep, To};
 use crate::Fill;
 use crate::precision::{Element, F32};
 use amp_cpu::DType;
-use amp_policy::Half;
+use amp_policy::{Half, Part};
 use std::marker::PhantomData;
 
 /// What becomes of `value` in half precision, as a number: 0 is nothing.
-pub const fn verdict(value: f64, half: Half, scales: bool) -> u8 {
-    half.judge(value, scales) as u8
+pub const fn verdict(value: f64, half: Half, part: Part) -> u8 {
+    half.judge(value, part) as u8
 }
 
 /// A constant of the program's own.
@@ -53,10 +53,10 @@ impl<P: Element> To<P> {
     /// Makes the compiler judge a constant when it generates code for `P`.
     ///
     /// ```
-    /// # use amp_core::private::{BF16, Element, F32, HeldIn, to, verdict, is_half, Half};
+    /// # use amp_core::private::{BF16, Element, F32, HeldIn, to, verdict, is_half, Half, Part};
     /// struct Eps;
     /// impl<P: Element> HeldIn<P> for Eps {
-    ///     const HELD: () = assert!(!(is_half::<P>(Half::F16) && verdict(1e-8, Half::F16, false) != 0));
+    ///     const HELD: () = assert!(!(is_half::<P>(Half::F16) && verdict(1e-8, Half::F16, Part::Term) != 0));
     /// }
     /// to::<BF16>().holds::<Eps>(); // `to::<F16>().holds::<Eps>()` does not compile
     /// to::<F32>().holds::<Eps>();

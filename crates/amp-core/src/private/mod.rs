@@ -36,7 +36,7 @@ mod typed;
 
 pub use crate::plan::Registered;
 pub use crate::precision::{AutocastPrecision, BF16, Element, F16, F32};
-pub use amp_policy::Half;
+pub use amp_policy::{Half, Part};
 pub use chain::{Grown, Lending, chaining};
 pub use class::{
     CastOf, Full, FullDirect, GivenTo, KeepClass, KeepCommuting, KeepSigns, KeepsF32, Lower, Marked, ModuleClass,

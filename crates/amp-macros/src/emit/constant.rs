@@ -78,8 +78,9 @@ pub(crate) fn found(verdict: Verdict, fault: &Fault, at: Span) -> TokenStream {
 
 /// What the compiler finds of a number.
 fn judged(fault: &Fault, at: Span) -> TokenStream {
-    let (number, scales, marker) = (&fault.number, fault.scales(), format_ident!("{}", fault.half.marker()));
-    quote_spanned!(at=> __amp::verdict(#number, __amp::Half::#marker, #scales))
+    let [marker, part] = [fault.half.marker(), fault.part_name()].map(|name| format_ident!("{name}"));
+    let number = &fault.number;
+    quote_spanned!(at=> __amp::verdict(#number, __amp::Half::#marker, __amp::Part::#part))
 }
 
 /// Does not compile if a precision is this one and the compiler finds a fault in the constant: it computes that once.

@@ -190,6 +190,22 @@ pub(super) fn is_asked(expr: &Expr, value: &Value) -> bool {
     value.inferred && value.prec == Prec::Opaque && gives_what_is_asked(expr)
 }
 
+/// The operand by whose precision the numbers of an operation are judged, if one tells where its tensors meet: what is averaged
+/// with F32 moves by any weight.
+pub(super) fn judging(op: &str, values: &[Value], tensors: &[usize]) -> Option<usize> {
+    let first = tensors.first().copied().unwrap_or(0);
+    if op != "lerp" {
+        return Some(first);
+    }
+    let open: Vec<usize> = tensors.iter().copied().filter(|&i| values[i].precision_is_open()).collect();
+    match open[..] {
+        _ if tensors.iter().any(|&i| values[i].prec == Prec::F32) => None,
+        [] => Some(first),
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
 /// Whether an argument is a number that meets the tensor's elements, not an axis or a size.
 pub(super) fn judged(op: &str, i: usize, value: &Value) -> bool {
     // What a comparison holds a tensor against is not rounded.
@@ -197,6 +213,6 @@ pub(super) fn judged(op: &str, i: usize, value: &Value) -> bool {
     meets_elements
         && (matches!(op, "masked_fill" | "where_" | "add" | "sub" | "mul" | "div" | "maximum" | "minimum")
             || op.starts_with("clamp")
-            || op == "pad" && i == 2
+            || matches!((op, i), ("pad" | "lerp", 2) | ("pad_sequence", 1))
             || value.constants.iter().any(|(text, _)| literal::is_float(text)))
 }

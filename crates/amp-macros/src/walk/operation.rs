@@ -1,7 +1,7 @@
 //! Walks calls that have a rule: casts their operands, judges their constants and writes their row of the plan.
 
 use super::Walker;
-use super::called::{Called, Form, gives_no_float, judged, tensor_positions};
+use super::called::{Called, Form, gives_no_float, judged, judging, tensor_positions};
 use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::made::settled;
@@ -52,17 +52,7 @@ impl Walker<'_> {
             let operand = if i == 0 { &mut *call.receiver } else { &mut call.args[i - 1] };
             self.settle(operand, &mut values[i], i == 0);
         }
-        let judge = if by_receiver { 0 } else { tensors.first().copied().unwrap_or(0) };
-        let receiver_prec = self.runs_in(&found, &values[judge]);
-        for (i, (arg, value)) in call.args.iter_mut().zip(&values[1..]).enumerate() {
-            if judged(name, i + 1, value) {
-                self.check_constant(arg, value, &receiver_prec, name);
-            }
-        }
-        // What is skipped may be a method of something else, which takes no number.
-        if !matches!(found.rule, Rule::Full | Rule::Skip) {
-            self.ask_tensor(call, judge, &values, name);
-        }
+        self.judge_arguments(call, &found, (&values, &tensors), name);
         let tensor = values[0].prec.is_tensor();
         let called = Called { name, found, values, tensors, site, form: Form::Method, sure: !by_receiver || tensor };
         let (result, goal) = self.carry_out(&called, source, &call.method);
@@ -116,6 +106,27 @@ impl Walker<'_> {
     /// Whether a method of this receiver may be one of the user's own that is called as an operation is.
     fn may_be_own(&self, receiver: &Value) -> bool {
         receiver.prec == Prec::Opaque && !self.cx.host
+    }
+
+    /// Judges the constants among the arguments.
+    fn judge_arguments(
+        &mut self,
+        call: &mut ExprMethodCall,
+        found: &Found,
+        (values, tensors): (&[Value], &[usize]),
+        name: &str,
+    ) {
+        let Some(judge) = judging(name, values, tensors) else { return };
+        let prec = self.runs_in(found, &values[judge]);
+        for (i, (arg, value)) in call.args.iter_mut().zip(&values[1..]).enumerate() {
+            if judged(name, i + 1, value) {
+                self.check_constant(arg, value, &prec, name);
+            }
+        }
+        // What is skipped may be a method of something else, which takes no number.
+        if !matches!(found.rule, Rule::Full | Rule::Skip) {
+            self.ask_tensor(call, judge, values, name);
+        }
     }
 
     /// Judges the constants among the arguments by the type of operand `judge`, where that alone tells its precision.

@@ -1,6 +1,6 @@
 //! Calls of paths: functions, associated functions of tensors, constructors.
 
-use super::called::{Called, Form, castable, judged, lends_elements};
+use super::called::{Called, Form, castable, judged, judging, lends_elements};
 use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
@@ -187,10 +187,12 @@ impl Walker<'_> {
             self.settle(&mut call.args[i], &mut values[i], false);
         }
         let text = name.to_string();
-        let prec = self.runs_in(&found, &values[tensors[0]]);
+        let prec = judging(&text, &values, &tensors).map(|judge| self.runs_in(&found, &values[judge]));
         for (i, value) in values.iter().enumerate() {
-            if judged(&text, i, value) {
-                self.check_constant(&mut call.args[i], value, &prec, &text);
+            if let Some(prec) = &prec
+                && judged(&text, i, value)
+            {
+                self.check_constant(&mut call.args[i], value, prec, &text);
             }
         }
         if let (true, Expr::Path(path)) = (method_form, &mut *call.func) {
@@ -277,7 +279,8 @@ impl Walker<'_> {
 
 /// The value of a tuple struct or a variant with these in its fields, whose types are that one's business.
 fn fields_of(path: &syn::Path, values: &[Value]) -> Value {
-    let parts = values.iter().map(|value| Value { pinned: value.pinned, ..Value::opaque() }).collect();
+    let part = |value: &Value| Value { pinned: value.pinned, constants: value.constants.clone(), ..Value::opaque() };
+    let parts = values.iter().map(part).collect();
     Value { names: (0..values.len()).map(|i| field_name(path, i)).collect(), parts, ..Value::opaque() }
 }
 

@@ -1,7 +1,7 @@
 //! What the region's precision holds is accepted, and so is every number that a tensor is only held against; a variable may have a
 //! constant's name.
 
-use amp::__private::{Element, Half, HeldIn, is_half, to, verdict};
+use amp::__private::{Element, Half, HeldIn, Part, is_half, to, verdict};
 use amp::{
     nn::{LayerNorm, Linear},
     prelude::*,
@@ -45,7 +45,7 @@ impl<M: AsRef<Linear>> Net<M> {
 struct Eps;
 
 impl<P: Element> HeldIn<P> for Eps {
-    const HELD: () = assert!(!(is_half::<P>(Half::F16) && verdict(1e-8, Half::F16, false) != 0));
+    const HELD: () = assert!(!(is_half::<P>(Half::F16) && verdict(1e-8, Half::F16, Part::Term) != 0));
 }
 
 fn main() {
