@@ -149,3 +149,63 @@ fn a_size_may_be_a_parameter_of_the_type() -> Result<()> {
     assert_eq!(bits(&attention.of_a_width(&x)?), bits(&attention.queries(&x)?));
     Ok(())
 }
+
+#[autocast(bf16)]
+fn averaged(avg: &T, w: &Tensor<BF16>, half: &Tensor<BF16>) -> Result<[T; 4]> {
+    let kept = [half.lerp(avg, 1e-4)?, avg.lerp(w, 1e-4)?];
+    let [a, b] = kept;
+    Ok([a, b, half.lerp(w, 0.0)?, half.lerp(w, 0.01)?])
+}
+
+#[test]
+fn a_small_weight_moves_an_average_that_is_kept_in_f32() -> Result<()> {
+    let one = T::ones([1], &Device::cpu())?;
+    let w = (&one * 2.0)?.to::<BF16>()?;
+    let [a, b, c, d] = averaged(&one, &w, &one.to::<BF16>()?)?;
+    assert_eq!((a.item()?, b.item()?, c.item()?, d.item()?), (1.0, 1.0001, 1.0, 1.0078125));
+    Ok(())
+}
+
+const EPS: Option<f64> = None;
+const STEP: Option<f64> = Some(0.5);
+const STEPS: Option<usize> = Some(1 << 20);
+struct Scale(f64);
+
+#[autocast(f16)]
+fn from_options(x: &T, tiny: Option<f64>) -> Result<(T, usize)> {
+    let mut h = x.matmul(x)?;
+    let Some(steps) = STEPS else { return Ok((h, 0)) };
+    if let Some(eps) = EPS {
+        h = (h + eps)?;
+    }
+    h = match STEP {
+        Some(step) => (h + step)?,
+        None => h,
+    };
+    let mut scale = Scale(1e-9);
+    scale.0 = 2.0;
+    h = (h * scale.0)?;
+    let step = tiny.map_or_else(|| 0.25, |tiny| tiny * 1e9);
+    Ok((((h + step)? + (1 << 3) as f64)?, steps + 1))
+}
+
+#[test]
+fn what_an_option_holds_is_judged_if_it_holds_something() -> Result<()> {
+    let x = T::ones([1, 1], &Device::cpu())?;
+    let (y, steps) = from_options(&x, None)?;
+    assert_eq!((y.item()?, steps), (11.25, (1 << 20) + 1));
+    Ok(())
+}
+
+#[autocast(f16)]
+fn padded(x: &T) -> Result<T> {
+    let h = x.matmul(x)?;
+    Tensor::pad_sequence(&[&h, x], -1e9)
+}
+
+#[test]
+fn what_is_padded_in_f32_holds_any_number() -> Result<()> {
+    let x = T::ones([1, 1], &Device::cpu())?;
+    assert_eq!(padded(&x)?.to_vec()?, [1.0, 1.0]);
+    Ok(())
+}

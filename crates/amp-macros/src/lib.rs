@@ -161,12 +161,13 @@ use proc_macro::TokenStream;
 /// - A size that is a parameter of a method's type (`const HEADS: usize`) does not stand beside what one's own function makes of a
 ///   tensor (`width(&x) / HEADS`), as a constant would: `let width: usize = width(&x)` goes before it.
 /// - A number that the program computes is not judged: what a function gives (`eps()`, other than in `const { eps() }`), an
-///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, an element of a list in
-///   which one such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
+///   expression with a variable in it (`2.0 * eps`), what a block ends with, what a loop carries round, what a closure in a
+///   variable is given (`shifted(1e-8)`), what a pattern takes out of a variant of one's own, an element of a list in which one
+///   such stands. Literals are judged wherever one of several may arrive: `if fixed { 1e-8 } else { eps[0] }`,
 ///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`; constants of one's own in branches and tuples are, too.
 /// - A constant of one's own is known by the capitals of its name: one that is imported under another (`use config::EPS as eps`)
 ///   is a number that the program computes. So is an element or a field (`TABLE[0]`, `CONFIG.eps`), which a `static` may keep
-///   behind a `LazyLock`: what a pattern takes apart is judged (`let (eps, _) = PAIR`, `let Norm { eps, .. } = Norm::DEFAULT`), as
+///   behind a `LazyLock`: what a pattern takes apart is judged (`let (eps, _) = PAIR`, `let Norm { eps, .. } = Norm::DEFAULT`, `if let Some(eps) = EPS`), as
 ///   is `const { TABLE[0] }`. In a pattern a name is taken for a constant's in an arm of its own that others follow
 ///   (`EPS => h + EPS`), and wherever the function declares that constant.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs

@@ -47,15 +47,28 @@ impl Named {
 
     /// A part of a constant.
     fn of_part(part: &Expr, of: Self) -> Self {
-        let expr = match parts::of_type(part) {
-            // What else is in it is not dropped, which the compiler cannot do ahead.
-            Some((constant, local, part)) => quote_spanned!(of.span=> {
-                let #local = #constant;
-                let number = __amp::Judged(#part).number();
-                ::core::mem::forget(#local);
-                number
+        let option = parts::held(part);
+        let number = |part: &Expr| match option {
+            // Nothing is a number that every precision holds.
+            Some(_) => quote_spanned!(of.span=> match #part {
+                ::core::option::Option::Some(number) => __amp::Judged(number).number(),
+                ::core::option::Option::None => 2.0,
             }),
             None => quote_spanned!(of.span=> __amp::Judged(#part).number()),
+        };
+        let part = option.unwrap_or(part);
+        let expr = match parts::of_type(part) {
+            // What else is in it is not dropped, which the compiler cannot do ahead.
+            Some((constant, local, part)) => {
+                let number = number(&part);
+                quote_spanned!(of.span=> {
+                    let #local = #constant;
+                    let number = #number;
+                    ::core::mem::forget(#local);
+                    number
+                })
+            }
+            None => number(part),
         };
         Self { expr, text: as_written(part), part: true, ..of }
     }

@@ -12,7 +12,9 @@ use syn::{Expr, ExprPath, Index, LitInt, Member, Pat, parse_quote_spanned};
 
 /// What each pattern within this one stands for, if that is a part of a constant.
 pub(crate) fn taken_apart<'p>(pat: &'p Pat, of: &Expr, scopes: &Scopes) -> Vec<(&'p Pat, Expr)> {
-    let Some(constant) = root(of).filter(|root| is_named(root, scopes)) else { return Vec::new() };
+    let Some(constant) = root(of).filter(|root| is_named(root, scopes) && held(of).is_none()) else {
+        return Vec::new();
+    };
     let at = ends(of).1;
     match pat {
         Pat::Tuple(tuple) => {
@@ -28,13 +30,24 @@ pub(crate) fn taken_apart<'p>(pat: &'p Pat, of: &Expr, scopes: &Scopes) -> Vec<(
         Pat::Struct(fields) if is_of_type(constant) => {
             fields.fields.iter().map(|part| (&*part.pat, field(of, part.member.clone(), at))).collect()
         }
+        Pat::TupleStruct(some) if some.elems.len() == 1 && some.path.is_ident("Some") => {
+            vec![(&some.elems[0], parse_quote_spanned!(at=> match #of {}))]
+        }
         _ => Vec::new(),
     }
 }
 
 /// Whether an expression is what [`taken_apart`] gives.
 pub(crate) fn is_part(expr: &Expr) -> bool {
-    matches!(expr, Expr::Field(_) | Expr::Index(_))
+    matches!(expr, Expr::Field(_) | Expr::Index(_)) || held(expr).is_some()
+}
+
+/// The option of which this is what it holds, if it holds something: `match OPTION {}` stands for that.
+pub(crate) fn held(part: &Expr) -> Option<&Expr> {
+    match part {
+        Expr::Match(part) if part.arms.is_empty() => Some(&part.expr),
+        _ => None,
+    }
 }
 
 /// The path of the constant that a part is of.
@@ -43,7 +56,7 @@ pub(crate) fn root(part: &Expr) -> Option<&Expr> {
         Expr::Path(_) => Some(part),
         Expr::Field(field) => root(&field.base),
         Expr::Index(index) => root(&index.expr),
-        _ => None,
+        part => root(held(part)?),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::literal::with_items;
 use crate::shape::Shape;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
-use syn::{Block, Expr, Stmt};
+use syn::{Block, Expr, Pat, Stmt};
 
 /// How the branches of one expression are made to agree.
 #[derive(Clone, Copy, PartialEq)]
@@ -88,6 +88,7 @@ impl Walker<'_> {
     pub(super) fn arms(&mut self, expr: &mut Expr, expect: &Expect) -> Value {
         let Expr::Match(matching) = expr else { return self.expr(expr) };
         let (place, shared) = (self.place(&matching.expr), self.is_shared(&matching.expr));
+        let matched = (*matching.expr).clone();
         let scrutinee = self.expr(&mut matching.expr);
         let node = self.fresh_id();
         let mut arms = Vec::new();
@@ -99,9 +100,13 @@ impl Walker<'_> {
             self.steps.push(Step::Branch(node, i as u32));
             self.flows.resume(before.clone());
             let first = self.scopes.vars.len();
+            // A name alone may be that of another constant.
+            let apart = !matches!(arm.pat, Pat::Ident(_));
+            let constants = if apart { self.constants_of(&arm.pat, &matched, false) } else { Vec::new() };
             if i == last || arm.guard.is_some() || !names_constants(&arm.pat) {
                 self.bind(&arm.pat, &scrutinee, false);
             }
+            self.stands_for(constants);
             self.taken_out_of(shared, first);
             self.made_of(&arm.pat, place.as_ref().filter(|_| !has_struct(&arm.pat)));
             if let Some((_, guard)) = &mut arm.guard {

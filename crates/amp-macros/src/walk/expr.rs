@@ -104,10 +104,12 @@ impl Walker<'_> {
             Expr::Assign(_) => self.assign(expr),
             Expr::Let(condition) => {
                 let (place, shared) = (self.place(&condition.expr), self.is_shared(&condition.expr));
+                let constants = self.constants_of(&condition.pat, &condition.expr, false);
                 let value = self.expr(&mut condition.expr);
                 let first = self.scopes.vars.len();
                 self.bind_condition(&condition.pat, &value, place.as_ref());
                 self.taken_out_of(shared, first);
+                self.stands_for(constants);
                 Value::other()
             }
             Expr::Macro(inner) => {

@@ -1,6 +1,7 @@
 //! `cat(&[&a, &b], axis)`: the elements of a literal list meet at the widest.
 
 use super::Walker;
+use super::called::judged;
 use super::cast::{Goal, as_written};
 use super::made::meets;
 use super::names::on_tensor;
@@ -20,18 +21,23 @@ impl Walker<'_> {
     /// A call of an operation that joins the elements of a list, whose rule is `found`.
     pub(super) fn list(&mut self, expr: &mut Expr, source: &Expr, name: &Ident, found: Found) -> Value {
         let Expr::Call(call) = expr else { return Value::opaque() };
-        let mut values = Vec::new();
+        let (mut values, mut others) = (Vec::new(), Vec::new());
         let mut whole = Value::opaque();
         for (i, arg) in call.args.iter_mut().enumerate() {
             match (i, literal_list(arg)) {
                 (0, Some(elems)) => values = elems.into_iter().map(|elem| self.expr(elem)).collect(),
                 (0, None) => whole = self.expr(arg),
-                _ => drop(self.expr(arg)),
+                (i, _) => others.push((i, self.expr(arg))),
             }
+        }
+        let (prec, op) = (if values.is_empty() { whole.prec.clone() } else { joined(&values) }, name.to_string());
+        let prec = if found.rule.casts() { self.of_rule(found.rule) } else { prec };
+        for (i, number) in others.iter().filter(|(i, number)| judged(&op, *i, number)) {
+            self.check_constant(&mut call.args[*i], number, &prec, &op);
         }
         match values.is_empty() {
             true => result_of_list(call, whole),
-            false if found.rule == Rule::Widest => self.meet_elements(expr, source, &name.to_string(), values),
+            false if found.rule == Rule::Widest => self.meet_elements(expr, source, &op, values),
             false => self.ruled_elements(expr, (source, name), found.rule, values),
         }
     }
@@ -45,7 +51,7 @@ impl Walker<'_> {
         let at = call.func.span();
         let flow = Flow::all(values.iter_mut().map(|value| std::mem::take(&mut value.flow)).collect());
         let flow = self.flows.pass(&flow, None);
-        let prec = values.iter().fold(Prec::Never, |all, value| all.join(&value.prec));
+        let prec = joined(&values);
         let inputs: Vec<&Value> = values.iter().collect();
         self.rows.push(Row::new(name, "widest", source, &inputs, &prec).at(at).with_meeting(&inputs));
         let agree = values.iter().all(|value| value.sure && value.prec == values[0].prec);
@@ -112,6 +118,11 @@ impl Walker<'_> {
             })
         });
     }
+}
+
+/// Where elements meet.
+fn joined(values: &[Value]) -> Prec {
+    values.iter().fold(Prec::Never, |all, value| all.join(&value.prec))
 }
 
 /// What a call gives whose list is a value: of its elements' precision.

@@ -111,7 +111,7 @@ impl Walker<'_> {
     }
 
     /// The precision that a rule casts to.
-    fn of_rule(&self, rule: Rule) -> Prec {
+    pub(super) fn of_rule(&self, rule: Rule) -> Prec {
         if rule == Rule::Full { Prec::F32 } else { self.lower() }
     }
 

@@ -172,11 +172,7 @@ impl Walker<'_> {
     /// Notes with the variables of a declaration, of which `first` is the first, how they begin.
     fn begins_as(&mut self, pat: &Pat, first: usize, begun: Begun, tuple: Option<Expect>) {
         self.taken_out_of(begun.shared, first);
-        for (name, constant) in begun.constants {
-            if let Some(var) = self.scopes.find(&name) {
-                self.scopes.vars[var].constant = Some(constant);
-            }
-        }
+        self.stands_for(begun.constants);
         let Pat::Ident(PatIdent { by_ref, .. }) = pat else { return };
         let var = &mut self.scopes.vars[first];
         if let (None, Some(hold)) = (by_ref, begun.hold) {
@@ -186,8 +182,17 @@ impl Walker<'_> {
         (var.growth, var.apart, var.vector, var.iterator) = (begun.growth, begun.apart, begun.vector, begun.iterator);
     }
 
+    /// Notes the constants that variables, which are declared, stand for.
+    pub(super) fn stands_for(&mut self, constants: Vec<(String, Rc<Expr>)>) {
+        for (name, constant) in constants {
+            if let Some(var) = self.scopes.find(&name) {
+                self.scopes.vars[var].constant = Some(constant);
+            }
+        }
+    }
+
     /// The variables of a declaration that begin as constants of the program's own and do not change; `apart`, as parts of one.
-    fn constants_of(&self, pat: &Pat, init: &Expr, apart: bool) -> Vec<(String, Rc<Expr>)> {
+    pub(super) fn constants_of(&self, pat: &Pat, init: &Expr, apart: bool) -> Vec<(String, Rc<Expr>)> {
         match (pat, init) {
             (Pat::Tuple(pats), Expr::Tuple(elems)) if pats.elems.len() == elems.elems.len() => pats
                 .elems

@@ -224,7 +224,8 @@ impl Walker<'_> {
         if let Some(var) = call.choice {
             self.assign_var(var, &given);
         }
-        call.closure = Some(given);
+        // What `map_or_else` gives instead is made by the first of two.
+        call.args.extend(call.closure.replace(given));
     }
 
     /// Walks an argument that is no closure.
