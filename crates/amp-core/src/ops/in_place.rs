@@ -47,12 +47,35 @@ macro_rules! rejected {
     )* };
 }
 rejected! {
-    AddsInPlace: AddAssign, add_assign, "write `y = (y + x)?`: the result is a new tensor";
-    SubtractsInPlace: SubAssign, sub_assign, "write `y = (y - x)?`: the result is a new tensor";
-    MultipliesInPlace: MulAssign, mul_assign, "write `y = (y * x)?`: the result is a new tensor";
-    DividesInPlace: DivAssign, div_assign, "write `y = (y / x)?`: the result is a new tensor";
+    AddsInPlace: AddAssign, add_assign, "write `y = (&y + x)?`: the result is a new tensor";
+    SubtractsInPlace: SubAssign, sub_assign, "write `y = (&y - x)?`: the result is a new tensor";
+    MultipliesInPlace: MulAssign, mul_assign, "write `y = (&y * x)?`: the result is a new tensor";
+    DividesInPlace: DivAssign, div_assign, "write `y = (&y / x)?`: the result is a new tensor";
     LeavesInPlace: RemAssign, rem_assign, "write `y = y.remainder(x)?`: the result is a new tensor";
-    AndsInPlace: BitAndAssign, bitand_assign, "write `y = (y & x)?`: the result is a new tensor";
-    OrsInPlace: BitOrAssign, bitor_assign, "write `y = (y | x)?`: the result is a new tensor";
-    XorsInPlace: BitXorAssign, bitxor_assign, "write `y = (y ^ x)?`: the result is a new tensor";
+    AndsInPlace: BitAndAssign, bitand_assign, "write `y = (&y & x)?`: the result is a new tensor";
+    OrsInPlace: BitOrAssign, bitor_assign, "write `y = (&y | x)?`: the result is a new tensor";
+    XorsInPlace: BitXorAssign, bitxor_assign, "write `y = (&y ^ x)?`: the result is a new tensor";
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Device, F32, Result, Tensor};
+
+    /// What the notes say to write, of what is behind a reference.
+    #[test]
+    fn what_is_written_instead_moves_nothing() -> Result<()> {
+        let x = Tensor::<F32>::ones([2], &Device::cpu())?;
+        let mut list = [x.clone()];
+        let y = &mut list[0];
+        *y = (&*y + &x)?;
+        *y = (&*y - 4.0)?;
+        list[0] = (&list[0] * &x)?;
+        list[0] = (&list[0] / 2.0)?;
+        assert_eq!(list[0].to_vec()?, [-1.0; 2]);
+        let mut masks = [x.gt(0.0)?];
+        masks[0] = (&masks[0] & &masks[0])?;
+        masks[0] = (&masks[0] ^ (&masks[0] | &masks[0])?)?;
+        assert_eq!(masks[0].to_vec()?, [false; 2]);
+        Ok(())
+    }
 }
