@@ -3,7 +3,7 @@
 use super::choice::whole;
 use super::kernel::{binary, compare, select, zeros};
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Float, Numeric, SamePrecision, full_range};
+use crate::precision::{Element, Float, Numeric, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, Result};
@@ -106,7 +106,7 @@ impl<P: Float> Tensor<P> {
 
     /// `x` above 0, `weight * x` below, with one weight or one for each channel of `[N, C, ..]` (`F.prelu`).
     #[track_caller]
-    pub fn prelu<Q: Float>(&self, weight: &Tensor<Q>) -> Result<Self>
+    pub fn prelu<Q: Element>(&self, weight: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {

@@ -156,7 +156,7 @@ impl<P: Float> Tensor<P> {
     /// # Errors
     /// [`Error::Argument`] unless the axis has 3 elements.
     #[track_caller]
-    pub fn cross<Q: Float>(&self, other: &Tensor<Q>, axis: isize) -> Result<Self>
+    pub fn cross<Q: Element>(&self, other: &Tensor<Q>, axis: isize) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {

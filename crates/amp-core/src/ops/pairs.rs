@@ -49,27 +49,29 @@ fn logaddexp(a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Result<RawT
 impl<P: Float> Tensor<P> {
     /// The greater of two elements; of a number and NaN, the number (`torch.fmax`). Equal elements share the gradient.
     #[track_caller]
-    pub fn fmax<Q: Float>(&self, other: &Tensor<Q>) -> Result<Self>
+    pub fn fmax<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {
+        let other = &Self::from_raw(other.raw.clone());
         let chosen = self.maximum(other).map_err(|error| error.named("fmax"))?;
         other.isnan()?.where_(self, self.eq(self)?.where_(&chosen, other)?)
     }
 
     /// The lesser of two elements; of a number and NaN, the number (`torch.fmin`). Equal elements share the gradient.
     #[track_caller]
-    pub fn fmin<Q: Float>(&self, other: &Tensor<Q>) -> Result<Self>
+    pub fn fmin<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {
+        let other = &Self::from_raw(other.raw.clone());
         let chosen = self.minimum(other).map_err(|error| error.named("fmin"))?;
         other.isnan()?.where_(self, self.eq(self)?.where_(&chosen, other)?)
     }
 
     /// `|self|` with the sign of `other`, that of a zero too (`torch.copysign`); NaN counts as positive. `other` gets no gradient.
     #[track_caller]
-    pub fn copysign<Q: Float>(&self, other: &Tensor<Q>) -> Result<Self>
+    pub fn copysign<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {
@@ -81,7 +83,7 @@ impl<P: Float> Tensor<P> {
 
     /// `ln(e^self + e^other)` without overflow (`torch.logaddexp`). Needs full precision.
     #[track_caller]
-    pub fn logaddexp<Q: Float>(&self, other: &Tensor<Q>) -> Result<Self>
+    pub fn logaddexp<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q> + LogaddexpPrecision,
     {
@@ -102,7 +104,7 @@ impl<P: Element> Tensor<P> {
 impl<P: Float> Tensor<P> {
     /// Where `|self - other| <= atol + rtol * |other|`, or both are the same infinity (`torch.isclose`, where `rtol` is 1e-5
     /// and `atol` 1e-8 by default); NaN is close to nothing. Computed in F64.
-    pub fn isclose<Q: Float>(
+    pub fn isclose<Q: Element>(
         &self,
         other: &Tensor<Q>,
         rtol: impl Into<f64>,
@@ -119,7 +121,7 @@ impl<P: Float> Tensor<P> {
     }
 
     /// Whether all elements are [close](Self::isclose) (`torch.allclose`). Waits for the device.
-    pub fn allclose<Q: Float>(&self, other: &Tensor<Q>, rtol: impl Into<f64>, atol: impl Into<f64>) -> Result<bool>
+    pub fn allclose<Q: Element>(&self, other: &Tensor<Q>, rtol: impl Into<f64>, atol: impl Into<f64>) -> Result<bool>
     where
         P: SamePrecision<Q>,
     {

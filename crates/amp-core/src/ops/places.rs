@@ -111,7 +111,7 @@ impl<P: Float> Tensor<P> {
     /// [`Error::IndexOutOfRange`] for an index outside the axis, [`Error::Shape`] unless source and index have one shape, which
     /// is no longer than this tensor's beside `axis`.
     #[track_caller]
-    pub fn scatter_reduce<Q: Float>(
+    pub fn scatter_reduce<Q: Element>(
         &self,
         axis: isize,
         index: &Tensor<I64>,

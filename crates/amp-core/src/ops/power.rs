@@ -4,7 +4,7 @@ use super::kernel::{binary, compare, select, unary, zeros};
 use super::operand::{Operand, Term};
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
-use crate::precision::{Float, SamePrecision, full_range};
+use crate::precision::{Element, Float, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::{Binary, Compare, DType, Unary};
@@ -29,7 +29,7 @@ impl<P: Float> Tensor<P> {
 
     /// Angle of the point `(x, self)` in -pi..=pi; both broadcast (`torch.atan2`). Computed in F32, rounded once.
     #[track_caller]
-    pub fn atan2<Q: Float>(&self, x: &Tensor<Q>) -> Result<Self>
+    pub fn atan2<Q: Element>(&self, x: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {

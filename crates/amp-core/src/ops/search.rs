@@ -1,7 +1,7 @@
 //! Binary search in sorted lines.
 
 use crate::memory::on_host;
-use crate::precision::{F64, Float, I64, SamePrecision};
+use crate::precision::{Element, F64, Float, I64, SamePrecision};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 use std::cmp::Ordering;
@@ -23,7 +23,7 @@ impl<P: Float> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::Shape`] unless the values have the shape of the lines beside the last axis.
-    pub fn searchsorted<Q: Float>(&self, values: &Tensor<Q>, right: bool) -> Result<Tensor<I64>>
+    pub fn searchsorted<Q: Element>(&self, values: &Tensor<Q>, right: bool) -> Result<Tensor<I64>>
     where
         P: SamePrecision<Q>,
     {
@@ -54,7 +54,7 @@ impl<P: Float> Tensor<P> {
     ///
     /// # Errors
     /// [`Error::Rank`] unless the boundaries have 1 dimension.
-    pub fn bucketize<Q: Float>(&self, boundaries: &Tensor<Q>, right: bool) -> Result<Tensor<I64>>
+    pub fn bucketize<Q: Element>(&self, boundaries: &Tensor<Q>, right: bool) -> Result<Tensor<I64>>
     where
         P: SamePrecision<Q>,
     {

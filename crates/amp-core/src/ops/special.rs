@@ -6,7 +6,7 @@ use super::elementary::{full, number, of, on};
 use super::kernel::{binary, compare, select};
 use super::operand::Operand;
 use crate::Result;
-use crate::precision::{Float, Numeric, SamePrecision, full_range};
+use crate::precision::{Element, Float, Numeric, SamePrecision, full_range};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use amp_cpu::{Binary, Compare, DType, Unary};
@@ -161,7 +161,7 @@ impl<P: Float> Tensor<P> {
 
     /// `sqrt(self² + other²)`, whose squares leave no range (`torch.hypot`). Computed in F32, rounded once.
     #[track_caller]
-    pub fn hypot<Q: Float>(&self, other: &Tensor<Q>) -> Result<Self>
+    pub fn hypot<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
     where
         P: SamePrecision<Q>,
     {
