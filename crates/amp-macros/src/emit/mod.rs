@@ -27,7 +27,7 @@ pub(crate) use operand::{Hoisted, Joint, Operand, Role, Treatment, call};
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 pub(crate) use receiver::{AsWritten, Asks};
-use syn::{Expr, Path};
+use syn::{Expr, ExprReference, Path, UnOp};
 pub(crate) use value::{
     Mark, applied, as_object, calling, cast, chained, declared, each, expected, expected_behind, expected_borrowed,
     expected_reference, gathered, grown, grown_by, joined, joined_behind, joined_elements_behind, kept, lent_cast,
@@ -188,12 +188,20 @@ pub(crate) fn ends(expr: &Expr) -> (Span, Span) {
 fn first(expr: &Expr) -> Option<Span> {
     match expr {
         Expr::Path(path) => path.path.get_ident().map(Ident::span),
-        Expr::Reference(reference) => Some(reference.and_token.span),
+        Expr::Reference(reference) => Some(reborrowed(reference).unwrap_or(reference.and_token.span)),
         Expr::Field(field) => first(&field.base),
         Expr::MethodCall(call) => first(&call.receiver),
         Expr::Try(inner) => first(&inner.expr),
         Expr::Call(call) => first(&call.func),
         Expr::Paren(paren) => Some(paren.paren_token.span.open()),
+        _ => None,
+    }
+}
+
+/// Where the variable stands in `&*variable`: for one that a closure captures, all else in it is the expansion's.
+fn reborrowed(reference: &ExprReference) -> Option<Span> {
+    match &*reference.expr {
+        Expr::Unary(inner) if matches!(inner.op, UnOp::Deref(_)) => first(&inner.expr),
         _ => None,
     }
 }
@@ -261,7 +269,7 @@ pub(crate) fn names(tokens: &TokenStream) -> Vec<String> {
 pub(crate) fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => true,
-        Expr::Unary(unary) => matches!(unary.op, syn::UnOp::Deref(_)),
+        Expr::Unary(unary) => matches!(unary.op, UnOp::Deref(_)),
         Expr::Paren(inner) => is_place(&inner.expr),
         Expr::Group(inner) => is_place(&inner.expr),
         _ => false,
