@@ -60,6 +60,10 @@ impl<T: Cast<To<P>, Output: Cast<To<F32>>>, P> Cast<Through<P>> for T {
 #[derive(Clone, Copy, Debug)]
 pub struct Keep;
 
+/// "Leave it as it is": the sides that were asked so far do not meet, unless at F32.
+#[derive(Clone, Copy, Debug)]
+pub struct Apart;
+
 /// Two targets that are to become one: the widest.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<A, B>(pub A, pub B);
@@ -161,6 +165,13 @@ impl<P> RightF32 for &&&&Pair<To<P>, To<F32>> {
     }
 }
 
+impl RightF32 for &&&&Pair<Apart, To<F32>> {
+    type Token = To<F32>;
+    fn meet(&self) -> To<F32> {
+        to()
+    }
+}
+
 impl<P> LeftF32 for &&&Pair<To<F32>, To<P>> {
     type Token = To<F32>;
     fn meet(&self) -> To<F32> {
@@ -183,8 +194,8 @@ impl<A: Copy> RightAbsent for &Pair<A, Keep> {
 }
 
 impl<A, B> NeverMeet for Pair<A, B> {
-    type Token = Keep;
-    fn meet(&self) -> Keep {
-        Keep
+    type Token = Apart;
+    fn meet(&self) -> Apart {
+        Apart
     }
 }
