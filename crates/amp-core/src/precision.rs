@@ -206,6 +206,14 @@ promote! {
 }
 
 /// Bound of operations on two tensors outside a region: both must have one precision.
+///
+/// The text is that of pairs without one of their own below: a type parameter, bytes, truth values.
+#[diagnostic::on_unimplemented(
+    message = "cannot combine a `{Self}` tensor with a `{Q}` tensor",
+    label = "this tensor is `{Q}`, the other is `{Self}`",
+    note = "outside an autocast region no operand is cast for you; in one, 16 bits are widened beside F32, and nothing else is",
+    note = "cast one side with `.to()`: a bound `SamePrecision` holds where both have one precision only"
+)]
 pub trait SamePrecision<Q>: Element {}
 
 /// A second implementation for every type keeps the compiler from guessing `Q` from a single candidate, so that a
