@@ -271,15 +271,19 @@ apart! {
 /// `full_range! { ExpPrecision, "`exp` must run in `F32`"; }`.
 ///
 /// It is [`FullRange`] under a name of its own, so that the error can name the operation. An operation that is composed of
-/// another one also names that one's bound.
+/// another one also names that one's bound. Ahead of them stands what to do instead, where a region inserts no cast.
 macro_rules! full_range {
-    ($($trait:ident $(: $base:path)?, $message:literal;)*) => { $(
+    ($($trait:ident $(: $base:path)?, $message:literal;)*) => { $crate::precision::full_range! {
+        "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first, \
+         or bound a parameter `P` by `FullRange`":
+        $($trait $(: $base)?, $message;)*
+    } };
+    ($note:literal: $($trait:ident $(: $base:path)?, $message:literal;)*) => { $(
         #[doc(hidden)]
         #[diagnostic::on_unimplemented(
             message = $message,
             label = "this tensor has too little range or precision for it",
-            note = "inside `#[autocast(..)]` the cast to `F32` is inserted for you; here write `.to::<F32>()?` first, \
-                    or bound a parameter `P` by `FullRange`"
+            note = $note
         )]
         pub trait $trait: $crate::precision::FullRange $(+ $base)? {}
         #[diagnostic::do_not_recommend]

@@ -12,6 +12,11 @@ use amp_cpu::{Binary, DType, PairLoss, Reduce, Unary};
 
 full_range! {
     BceWithLogitsPrecision, "`bce_with_logits` must run in `F32`";
+}
+
+full_range! {
+    "inside `#[autocast(..)]` it is banned: use `bce_with_logits`, which takes the values before the sigmoid; \
+     or write `.to::<F32>()?` before the sigmoid, or bound a parameter `P` by `FullRange`":
     BinaryCrossEntropyPrecision, "`binary_cross_entropy` must run in `F32`, and on logits: use `bce_with_logits`";
 }
 
