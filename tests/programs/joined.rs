@@ -149,3 +149,31 @@ fn references_in_a_list_meet_at_f32() -> Result<()> {
     assert_eq!(bits(&listed(&fc, &x)?), bits(&by_hand?));
     Ok(())
 }
+
+#[autocast(f16)]
+fn both_halves_beside_f32(b: &Tensor<BF16>, x: &Tensor<F32>) -> Result<[Tensor<F32>; 5]> {
+    let h = x.matmul(x)?;
+    let joined = Tensor::cat(&[&h, b, x], 0)?;
+    let list = vec![x.matmul(x)?, b.clone(), x.exp()?];
+    let declared: Vec<Tensor<F32>> = vec![x.matmul(x)?, b.clone()];
+    let mut held = x.matmul(x)?;
+    for _ in 0..2 {
+        held = held.exp()?;
+        held = held.add(b)?;
+    }
+    let mut sum: Tensor<F32> = h;
+    sum = (sum + b)?;
+    Ok([joined, list[1].clone(), declared[1].clone(), held, sum])
+}
+
+#[test]
+fn both_halves_meet_where_f32_is_beside_them_or_declared() -> Result<()> {
+    let x = Tensor::full([1, 1], 0.5, &Device::cpu())?;
+    let b = Tensor::<F32>::full([1, 1], 1e30, &Device::cpu())?.to::<BF16>()?;
+    let wide = b.to::<F32>()?.item()?;
+    let [joined, listed, declared, held, sum] = both_halves_beside_f32(&b, &x)?;
+    assert_eq!(joined.to_vec()?, [0.25, wide, 0.5]);
+    assert_eq!([listed.item()?, declared.item()?, sum.item()?], [wide; 3]);
+    assert_eq!(held.item()?, f32::INFINITY, "the exponential of 1e30");
+    Ok(())
+}

@@ -2,6 +2,24 @@
 
 use crate::lattice::{Prec, Value};
 
+impl Prec {
+    /// Its name if it certainly is one of the two 16-bit ones.
+    pub(crate) fn fixed_half(&self) -> Option<&str> {
+        match self {
+            Self::Half(name) if matches!(name.as_str(), "F16" | "BF16") => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether the two are F16 and BF16, or one of them would have to be both and the other is neither F32 nor open.
+    pub(crate) fn is_apart_from(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Apart, Self::Apart | Self::Half(_)) | (Self::Half(_), Self::Apart) => true,
+            (a, b) => a.fixed_half().zip(b.fixed_half()).is_some_and(|(a, b)| a != b),
+        }
+    }
+}
+
 impl Value {
     /// Whether the macro does not see that two values for one place have one precision: it is known of one of them, or only
     /// one of them certainly is a tensor.

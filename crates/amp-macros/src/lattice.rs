@@ -18,6 +18,8 @@ pub(crate) enum Prec {
     F32,
     /// A tensor; its type decides.
     Unknown,
+    /// One that would be F16 and BF16, which do not meet: the compiler finds the mistake in what stays as it is written.
+    Apart,
     /// Nothing is known, not even whether it is a tensor.
     Opaque,
 }
@@ -30,7 +32,7 @@ impl Prec {
 
     /// Whether the value is a tensor.
     pub(crate) fn is_tensor(&self) -> bool {
-        matches!(self, Self::Half(_) | Self::F32 | Self::Unknown)
+        matches!(self, Self::Half(_) | Self::F32 | Self::Unknown | Self::Apart)
     }
 
     /// The precision of a value that may be either.
@@ -38,7 +40,8 @@ impl Prec {
         match (self, other) {
             (a, b) if a == b => a.clone(),
             (Self::Never, x) | (x, Self::Never) => x.clone(),
-            (Self::F32, Self::Half(_) | Self::Unknown) | (Self::Half(_) | Self::Unknown, Self::F32) => Self::F32,
+            (Self::F32, a) | (a, Self::F32) if a.is_tensor() => Self::F32,
+            (a, b) if a.is_apart_from(b) => Self::Apart,
             (a, b) if a.is_tensor() && b.is_tensor() => Self::Unknown,
             (Self::Other, _) | (_, Self::Other) => Self::Opaque,
             (a, b) if a.is_tensor() || b.is_tensor() => Self::Unknown,
@@ -60,7 +63,7 @@ impl Prec {
             Self::Never | Self::Other => "-",
             Self::Half(name) => name,
             Self::F32 => "F32",
-            Self::Unknown | Self::Opaque => "?",
+            Self::Unknown | Self::Apart | Self::Opaque => "?",
         }
     }
 }
@@ -102,7 +105,7 @@ impl Value {
             Prec::Half(_) => crate::literal::half(&self.prec).is_none(),
             Prec::Unknown => true,
             Prec::Opaque => !self.is_unsettled(),
-            Prec::Never | Prec::Other | Prec::F32 => false,
+            Prec::Never | Prec::Other | Prec::F32 | Prec::Apart => false,
         }
     }
 
@@ -157,10 +160,7 @@ impl Value {
 
     /// Its precision if it certainly is one of the two 16-bit ones.
     pub(crate) fn fixed_half(&self) -> Option<&str> {
-        match &self.prec {
-            Prec::Half(name) if self.sure && matches!(name.as_str(), "F16" | "BF16") => Some(name),
-            _ => None,
-        }
+        self.prec.fixed_half().filter(|_| self.sure)
     }
 
     /// Whether the compiler may not know its type where it is asked for it.
@@ -371,6 +371,7 @@ mod tests {
             Prec::Half("P".into()),
             Prec::F32,
             Prec::Unknown,
+            Prec::Apart,
             Prec::Opaque,
         ]
     }
@@ -389,7 +390,9 @@ mod tests {
     fn half_and_f32_join_at_f32_and_nothing_narrows() {
         let half = Prec::Half("F16".into());
         assert_eq!(half.join(&Prec::F32), Prec::F32);
-        assert_eq!(half.join(&Prec::Half("BF16".into())), Prec::Unknown);
+        assert_eq!(half.join(&Prec::Half("P".into())), Prec::Unknown);
+        assert_eq!(half.join(&Prec::Half("BF16".into())), Prec::Apart);
+        assert_eq!(half.join(&Prec::Apart), Prec::Apart);
         for x in all() {
             assert_ne!(x.join(&Prec::F32), half, "{x:?}");
         }

@@ -139,6 +139,9 @@ use proc_macro::TokenStream;
 ///   and of what a method makes of it that it grows by (`features.push(block.forward(&features)?)`). One that other values of
 ///   both are pushed on is declared: `Vec<Tensor<F32>>`. What is assigned to its elements, by their index or through references
 ///   (`for h in &mut list { *h = norm.forward(h)? }`), makes it one of F32.
+/// - F16 and BF16 become F32 in one list, or in one variable, where something else in it is F32, and in a variable that is
+///   assigned what only the compiler knows (`sum = (sum + &self.half)?`, `h.unwrap_or_else(|| self.half.clone())`): what was
+///   BF16 may overflow where a `lower` operation narrows it to F16.
 /// - An iterator that a variable holds (`let outs = xs.iter().map(..)`) is widened as it is collected, where `Tensor<F32>` or a
 ///   name for it is the type of the elements, or of the tensors in a tuple of them. What it is collected into is written,
 ///   `let kept: Vec<_> = outs.collect()`, where a field of one's own is assigned it later; `collect()` in the field's place needs

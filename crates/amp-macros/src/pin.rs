@@ -46,7 +46,7 @@ impl Value {
     pub(crate) fn is_pinned(&self) -> bool {
         !matches!(self.pinned, Pin::No | Pin::Named(_) | Pin::By(_))
             && match self.prec {
-                Prec::F32 | Prec::Unknown => true,
+                Prec::F32 | Prec::Unknown | Prec::Apart => true,
                 // A field that it was put into.
                 Prec::Opaque => !self.inferred,
                 Prec::Never | Prec::Other | Prec::Half(_) => false,

@@ -241,7 +241,7 @@ impl Var {
             return Some(Prec::F32);
         }
         let assigned = self.assigned.as_ref()?;
-        if self.declared {
+        if self.declared || self.value.prec.join(&assigned.prec) == Prec::Apart {
             return None;
         }
         if self.lent && self.filled_in == self.given_in {

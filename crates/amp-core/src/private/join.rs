@@ -1,5 +1,6 @@
 //! Branches whose precision the macro cannot know: the types decide whether they differ, and where they join.
 
+use super::halves::{Halved, HalvesMeet, Start};
 use super::{Cast, Inside, Probe, Recast, RuntimePrecision, To, to};
 use crate::precision::F32;
 
@@ -37,6 +38,12 @@ pub trait JoinsBehind {
 
 /// Branches that carry their precision at run time.
 pub trait AtRuntime {}
+
+/// The value of one of several branches.
+pub trait Several {
+    /// Their types, each in a pair with those behind it.
+    type List;
+}
 
 /// Treatment of branches of one type: as they are.
 #[derive(Clone, Copy, Debug)]
@@ -82,21 +89,38 @@ pub trait Equal {
     fn joined(&self) -> Takes;
 }
 
+/// Branches of F16 and BF16, and nothing else, do not join.
+pub trait Halves<J> {
+    /// Rejects them.
+    fn joined(&self) -> Widens
+    where
+        J: HalvesMeet;
+}
+
 /// Branches that differ join at F32.
 pub trait Differing {
     /// The treatment.
     fn joined(&self) -> Widens;
 }
 
-impl<J: AtRuntime, K> Runtime for &&Probe<J, K> {
+impl<J: AtRuntime, K> Runtime for &&&Probe<J, K> {
     fn joined(&self) -> Widens {
         Widens
     }
 }
 
-impl<J: Alike, K> Equal for &Probe<J, K> {
+impl<J: Alike, K> Equal for &&Probe<J, K> {
     fn joined(&self) -> Takes {
         Takes
+    }
+}
+
+impl<J: Several<List: Halved<Start>>, K> Halves<J> for &Probe<J, K> {
+    fn joined(&self) -> Widens
+    where
+        J: HalvesMeet,
+    {
+        Widens
     }
 }
 
@@ -118,6 +142,10 @@ macro_rules! joins {
         }
 
         impl<$($variant: Inside),+> AtRuntime for $name<$($variant),+> where $($variant::Tensor: RuntimePrecision),+ {}
+
+        impl<$($variant),+> Several for $name<$($variant),+> {
+            type List = joins!(@list $($variant)+);
+        }
 
         impl<T> Alike for $name<$(joins!(@same $variant T)),+> {
             type Output = T;
@@ -149,6 +177,8 @@ macro_rules! joins {
         }
     )* };
     (@same $variant:ident $t:ident) => { $t };
+    (@list $first:ident $($other:ident)*) => { ($first, joins!(@list $($other)*)) };
+    (@list) => { () };
 }
 joins! {
     /// The value of one of two branches.

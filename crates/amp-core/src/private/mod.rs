@@ -17,6 +17,7 @@ mod direct;
 mod function;
 mod gather;
 mod guard;
+mod halves;
 mod hold;
 mod host;
 mod input;
@@ -81,7 +82,7 @@ pub mod kinds {
     pub use super::input::{
         AnyInput as _, BF16ForF16 as _, F16ForBF16 as _, F32Input as _, NoInput as _, Together as _, WrappedInput as _,
     };
-    pub use super::join::{Differing as _, Equal as _, Runtime as _};
+    pub use super::join::{Differing as _, Equal as _, Halves as _, Runtime as _};
     pub use super::leave::{HandsWidened as _, LeavesAsIs as _, LeavesNarrowed as _, LeavesWidened as _};
     pub use super::lend::{HandsArray as _, HandsHeld as _, HandsList as _, HandsOptional as _, HandsReferences as _};
     pub use super::literal::{HoldsAnything as _, HoldsAtRuntime as _};

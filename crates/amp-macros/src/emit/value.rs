@@ -370,7 +370,7 @@ fn joined_by(expr: Expr, joins: impl FnOnce(&Ident) -> TokenStream) -> Expr {
     let value = local("v", 0, first);
     let join = joins(&value);
     Expr::Verbatim(quote_spanned!(site=>
-        (match #expr { #value => (&&&__amp::probe(&#value, __amp::TO_F32)).joined().#join })
+        (match #expr { #value => (&&&&__amp::probe(&#value, __amp::TO_F32)).joined().#join })
     ))
 }
 

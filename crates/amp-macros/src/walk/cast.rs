@@ -106,6 +106,15 @@ impl Walker<'_> {
         Some(error)
     }
 
+    /// What is F16 does not go where others are BF16, nor the other way round.
+    pub(super) fn check_half(&mut self, place: &Expr, value: &Value, beside: &Value) {
+        if let (Some(other), Some(half)) = (value.fixed_half(), beside.fixed_half())
+            && other != half
+        {
+            self.errors.push(never_cast(place, [other, half], ""));
+        }
+    }
+
     /// A tensor that is never cast, before the dot or the operator: its result would be a second mistake.
     pub(super) fn check_apart(&mut self, first: &Value, others: &[&Value], place: &Expr, name: &str) {
         let apart = first.prec == Prec::Other && first.shape.lends() && !self.cx.host;

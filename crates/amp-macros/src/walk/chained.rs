@@ -1,7 +1,6 @@
 //! `one.chain(other)`: the elements of both meet as those of a list do.
 
 use super::Walker;
-use super::cast::never_cast;
 use super::methods::{MAPPING, is_made_here, iterates};
 use super::tail::may_differ;
 use crate::emit;
@@ -19,11 +18,7 @@ impl Walker<'_> {
         }
         let mut one = self.beginning(&mut call.receiver, call.dot_token.span);
         let mut other = self.expr(&mut call.args[0]);
-        if let (Some(half), Some(beside)) = (one.fixed_half(), other.fixed_half())
-            && half != beside
-        {
-            self.errors.push(never_cast(&call.args[0], [beside, half], ""));
-        }
+        self.check_half(&call.args[0], &other, &one);
         let mut both = one.join(&other).shaped(Shape::Unknown);
         both.take_flows(vec![&mut one, &mut other]);
         let alike = one.sure && other.sure && one.prec == other.prec;

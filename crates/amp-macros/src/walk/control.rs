@@ -1,6 +1,5 @@
 //! Branches: where values of different precision join.
 
-use super::cast::never_cast;
 use super::configured::is_conditional;
 use super::macros::{diverges, is_foreign};
 use super::nested::shared_items;
@@ -200,17 +199,13 @@ impl Walker<'_> {
         }
     }
 
-    /// What is F16 in one branch is not BF16 in another.
-    fn check_branches(&mut self, arms: &mut [Arm<'_>]) {
-        let Some(first) = arms.iter().map(|arm| &arm.value).find(|value| value.fixed_half().is_some()).cloned() else {
-            return;
-        };
-        let Some(half) = first.fixed_half() else { return };
+    /// What is F16 in one branch, or element, is not BF16 in another.
+    pub(super) fn check_branches(&mut self, arms: &mut [Arm<'_>]) {
+        let first = arms.iter().map(|arm| &arm.value).find(|value| value.fixed_half().is_some());
+        let Some(first) = first.map(Value::without_uses) else { return };
         for arm in arms {
-            if let (Some(other), Some(expr)) = (arm.value.fixed_half(), last(&mut arm.end))
-                && other != half
-            {
-                self.errors.push(never_cast(expr, [other, half], ""));
+            if let Some(expr) = last(&mut arm.end) {
+                self.check_half(expr, &arm.value, &first);
             }
         }
     }

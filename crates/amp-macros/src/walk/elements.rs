@@ -22,6 +22,7 @@ impl Walker<'_> {
         let value = joined(values.clone());
         let elems = elems.into_iter().zip(values).map(|(elem, value)| Arm { value, end: End::Expr(elem) });
         let mut elems: Vec<Arm<'_>> = elems.collect();
+        self.check_branches(&mut elems);
         let lent = self.are_lent(&mut elems);
         if is_open(&mut elems, lent) {
             let sure = typed(&elems).any(|elem| elem.value.is_surely(&Prec::F32));

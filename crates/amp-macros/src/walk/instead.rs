@@ -8,6 +8,15 @@ use crate::lattice::{Prec, Value};
 use syn::Expr;
 
 impl Walker<'_> {
+    /// Walks an argument of a method of what holds this: beside F16 no BF16 stands in for it, nor the other way round.
+    pub(super) fn given_to(&mut self, method: &str, arg: &mut Expr, held: &Value) -> Value {
+        let given = self.expr(arg);
+        if matches!(method, "unwrap_or" | "or" | "xor") {
+            self.check_half(arg, &given, held);
+        }
+        given
+    }
+
     /// Makes an option or a result that holds what is narrow agree with what stands in for it, which is F32 or may be; it is no
     /// reference if it is made here.
     pub(super) fn stands_in(&mut self, receiver: &mut Expr, held: &mut Value, instead: &Value, made: bool) {

@@ -243,7 +243,7 @@ impl Walker<'_> {
         if !call.extends && !matches!(call.name, "zip" | "chain") {
             self.lent_exclusively(arg);
         }
-        let mut given = self.expr(arg);
+        let mut given = self.given_to(call.name, arg, &call.value);
         match call.takes {
             _ if call.empty.or(call.choice).is_some_and(|var| self.fill(var, arg, &given)) => {}
             false if call.name == "push" && call.growth.is_none() && self.fill_grown(receiver, arg, &mut given) => {}
