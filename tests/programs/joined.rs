@@ -154,7 +154,7 @@ fn references_in_a_list_meet_at_f32() -> Result<()> {
 fn both_halves_beside_f32(b: &Tensor<BF16>, x: &Tensor<F32>) -> Result<[Tensor<F32>; 5]> {
     let h = x.matmul(x)?;
     let joined = Tensor::cat(&[&h, b, x], 0)?;
-    let list = vec![x.matmul(x)?, b.clone(), x.exp()?];
+    let list = [x.matmul(x)?, b.clone(), x.exp()?];
     let declared: Vec<Tensor<F32>> = vec![x.matmul(x)?, b.clone()];
     let mut held = x.matmul(x)?;
     for _ in 0..2 {
