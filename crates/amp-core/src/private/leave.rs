@@ -72,6 +72,7 @@ pub trait Wider<E> {}
 impl<T: Precise<Precision = F32>, P: AutocastPrecision> Wider<Tensor<P>> for T {}
 impl<T: Precise<Precision = F32>, P: AutocastPrecision> Wider<&Tensor<P>> for &T {}
 impl<V: Wider<E>, E> Wider<Option<E>> for Option<V> {}
+impl<V: Wider<E>, E, X> Wider<std::result::Result<E, X>> for std::result::Result<V, X> {}
 impl<V: Wider<E>, E> Wider<Vec<E>> for Vec<V> {}
 impl<V: Wider<E>, E> Wider<&[E]> for &[V] {}
 impl<V: Wider<E>, E> Wider<&[E]> for &Vec<V> {}

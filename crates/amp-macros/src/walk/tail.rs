@@ -295,6 +295,8 @@ impl Walker<'_> {
                 self.refuse_narrowing(original, name, ("on return", &declared));
                 value
             }
+            // What a module gives has a type by which it is rejected, if that is F32.
+            (Prec::Half(_), Prec::Unknown) => self.as_expected(expr, value),
             _ => value,
         }
     }

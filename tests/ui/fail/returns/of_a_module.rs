@@ -1,0 +1,10 @@
+//~ error: this `F32` value would be narrowed here
+use amp::{nn::LayerNorm, prelude::*};
+
+#[autocast(f16)]
+pub fn f(norm: &LayerNorm, x: &Tensor<F32>) -> Result<Tensor<F16>> {
+    norm.forward(x)
+    //~ ^ here
+}
+
+fn main() {}
