@@ -183,6 +183,8 @@ pub(crate) struct Doubt {
     pub(crate) faults: Vec<Fault>,
     /// The format for which what the compiler computes is judged as types are checked.
     pub(crate) early: Option<Half>,
+    /// What the tensor, if it is one, is cast to before it meets the constant.
+    pub(crate) target: Option<TokenStream>,
     /// Where the constant stands.
     pub(crate) at: Span,
 }

@@ -135,7 +135,7 @@ pub(crate) fn doubtful(
         faults(&value.constants, half, op).into_iter().chain(named)
     };
     let faults: Vec<Fault> = [Half::F16, Half::BF16].into_iter().flat_map(of_half).collect();
-    (!faults.is_empty()).then_some(Doubt { faults, early: region, at })
+    (!faults.is_empty()).then_some(Doubt { faults, early: region, target: None, at })
 }
 
 /// Items that make the compiler judge the constants of the program's own that an operand may be (`f32::MIN`, `MASK`).

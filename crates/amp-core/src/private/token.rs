@@ -68,6 +68,26 @@ pub struct Apart;
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<A, B>(pub A, pub B);
 
+impl<P> To<P> {
+    /// What a tensor of `P` is cast to.
+    pub const fn cast_to<K>(self, to: K) -> K
+    where
+        K: Copy,
+    {
+        to
+    }
+}
+
+impl Keep {
+    /// What is no tensor is not cast.
+    pub const fn cast_to<K>(self, _to: K) -> Self
+    where
+        K: Copy,
+    {
+        self
+    }
+}
+
 /// Pairs two targets.
 pub const fn pair<A, B>(a: A, b: B) -> Pair<A, B> {
     Pair(a, b)

@@ -25,20 +25,21 @@ pub(crate) fn beside(place: &Expr, doubt: &Doubt, constant: &Expr) -> Expr {
 }
 
 /// The assertions stand at the constant: the compiler shows where what fails stands.
-fn question(value: &impl quote::ToTokens, Doubt { faults, early, at }: &Doubt, site: Span) -> TokenStream {
+fn question(value: &impl quote::ToTokens, Doubt { faults, early, target, at }: &Doubt, site: Span) -> TokenStream {
     let precision = local("p", 0, *at);
     let (generic, known): (Vec<&Fault>, Vec<&Fault>) = faults.iter().partition(|fault| fault.generic);
     let of_known = |half: &Ident| quote_spanned!(*at=> __amp::is_half::<P>(__amp::Half::#half));
     let assertions = known.iter().map(|fault| asserted(fault, of_known, *at));
     let judged = known.iter().filter(|fault| fault.number.is_none() || Some(fault.half) == *early);
     let judged = judged.map(|fault| judged_early(&precision, fault));
+    let cast = target.as_ref().map(|target| quote_spanned!(site=> .cast_to(#target)));
     let of_generic = generic.iter().map(|fault| judged_in_place(&precision, fault, *at));
     quote_spanned!(site=> #[allow(non_camel_case_types, dead_code)] {
         struct __amp_constant;
         impl<P: __amp::Element> __amp::HeldIn<P> for __amp_constant {
             const HELD: () = { #(#assertions)* };
         }
-        let #precision = __amp::token(&#value, __amp::Keep).token(&#value);
+        let #precision = __amp::token(&#value, __amp::Keep).token(&#value) #cast;
         #precision.holds::<__amp_constant>();
         #(#judged)*
         #(#of_generic)*

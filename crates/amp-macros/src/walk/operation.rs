@@ -9,10 +9,11 @@ use super::tail::may_differ;
 use crate::emit::{self, AsWritten, Joint};
 use crate::flow::{Flow, Writer};
 use crate::lattice::{Prec, Value};
+use crate::literal::Doubt;
 use crate::plan::Row;
 use crate::rules::{Found, Rule};
 use crate::shape::Shape;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprMethodCall};
 
@@ -117,7 +118,12 @@ impl Walker<'_> {
         name: &str,
     ) {
         let Some(judge) = judging(name, values, tensors) else { return };
-        let prec = self.runs_in(found, &values[judge]);
+        let lowers = found.rule == Rule::Lower && !self.cx.host;
+        // Where the operation is a method of somebody's own, the type of the receiver tells.
+        let prec = match lowers && values[judge].prec == Prec::Opaque && values[judge].precision_is_open() {
+            true => Prec::Opaque,
+            false => self.runs_in(found, &values[judge]),
+        };
         for (i, (arg, value)) in call.args.iter_mut().zip(&values[1..]).enumerate() {
             if judged(name, i + 1, value) {
                 self.check_constant(arg, value, &prec, name);
@@ -125,12 +131,20 @@ impl Walker<'_> {
         }
         // What is skipped may be a method of something else, which takes no number.
         if !matches!(found.rule, Rule::Full | Rule::Skip) {
-            self.ask_tensor(call, judge, values, name);
+            let target = lowers.then(|| self.target(&self.lower()));
+            self.ask_tensor(call, (judge, target), values, name);
         }
     }
 
-    /// Judges the constants among the arguments by the type of operand `judge`, where that alone tells its precision.
-    fn ask_tensor(&self, call: &mut ExprMethodCall, judge: usize, values: &[Value], name: &str) {
+    /// Judges the constants among the arguments by the type of operand `judge`, where that alone tells its precision, or by the
+    /// `target` that it is cast to if it is a tensor.
+    fn ask_tensor(
+        &self,
+        call: &mut ExprMethodCall,
+        (judge, target): (usize, Option<TokenStream>),
+        values: &[Value],
+        name: &str,
+    ) {
         if !values[judge].precision_is_open() {
             return;
         }
@@ -138,6 +152,7 @@ impl Walker<'_> {
             let arg = &call.args[i - 1];
             let doubt = self.doubtful(&values[judge], (arg, value), name);
             let Some(doubt) = doubt.filter(|_| judged(name, i, value)) else { continue };
+            let doubt = Doubt { target: target.clone(), ..doubt };
             let tensor = if judge == 0 { &mut *call.receiver } else { &mut call.args[judge - 1] };
             match emit::is_pure_place(emit::unreferenced(tensor)) {
                 true => {
