@@ -37,6 +37,7 @@ mod macros;
 mod made;
 mod many;
 mod models;
+mod named_alike;
 mod narrow;
 mod nested;
 mod numbered;

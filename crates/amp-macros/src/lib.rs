@@ -106,7 +106,8 @@ use proc_macro::TokenStream;
 /// - Code inside macros other than those of `std` is not seen, nor that of a region within this one which has a `policy`: what it
 ///   assigns to a variable from outside has that variable's precision.
 /// - A free function is taken for an operation by its name: one's own `softmax` gets its arguments cast as the operation
-///   does, and `skip(softmax)` leaves its calls as written.
+///   does, and `skip(softmax)` leaves its calls as written. One's own `binary_cross_entropy` is rejected, unless it is given
+///   what is known to be a number: `skip(binary_cross_entropy)` lets it pass. Methods of these names go by the type they are of.
 /// - A free function that is imported under another name (`use amp::functional::softmax as soft`) is a function like any
 ///   other: nothing is cast for it. One of class `keep` that is called by its bare name (`relu(&x)`) counts as one that needs
 ///   its argument in F32; the method and `functional::relu` do not.
@@ -170,9 +171,9 @@ use proc_macro::TokenStream;
 ///   `eps.unwrap_or(1e-8)`, `for mask in [0.0, -1e9]`; constants of one's own in branches and tuples are, too.
 /// - A constant of one's own is known by the capitals of its name: one that is imported under another (`use config::EPS as eps`)
 ///   is a number that the program computes. So is an element or a field (`TABLE[0]`, `CONFIG.eps`), which a `static` may keep
-///   behind a `LazyLock`: what a pattern takes apart is judged (`let (eps, _) = PAIR`, `let Norm { eps, .. } = Norm::DEFAULT`, `if let Some(eps) = EPS`), as
-///   is `const { TABLE[0] }`. In a pattern a name is taken for a constant's in an arm of its own that others follow
-///   (`EPS => h + EPS`), and wherever the function declares that constant.
+///   behind a `LazyLock`: what a pattern takes apart is judged (`let (eps, _) = PAIR`, `let Norm { eps, .. } = Norm::DEFAULT`,
+///   `if let Some(eps) = EPS`), as is `const { TABLE[0] }`. In a pattern a name is taken for a constant's in an arm of its own
+///   that others follow (`EPS => h + EPS`), and wherever the function declares that constant.
 /// - A constant of one's own that is no number is taken for one beside what the region does not know: `queue.add(PAD)` needs
 ///   `skip(add)`, `self.spent + BUDGET` a variable of that type, `let spent: Duration = self.spent`.
 /// - A map that is extended with a list of pairs takes them as they are, as does one that is filled by `entry(..).or_insert_with(..)`:

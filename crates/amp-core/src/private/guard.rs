@@ -135,6 +135,30 @@ pub trait WalksNot {
 
 impl<T: ?Sized, K> WalksNot for Probe<T, K> {}
 
+/// A call of an operation that is unsafe in half precision, on a tensor.
+pub trait OfProbabilities {
+    /// What it is called on.
+    type On;
+    /// Says so.
+    fn probabilities(&self) -> CalledOn<Self::On> {
+        CalledOn(PhantomData)
+    }
+}
+
+impl<T: Inside, K> OfProbabilities for &Probe<T, K> {
+    type On = T;
+}
+
+/// A call of that name on anything else.
+pub trait OfOthers {
+    /// Accepts the call.
+    fn probabilities(&self) -> CalledOn<Own> {
+        CalledOn(PhantomData)
+    }
+}
+
+impl<T: ?Sized, K> OfOthers for Probe<T, K> {}
+
 /// The receiver of a call carries its precision at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct OnTensor;

@@ -75,8 +75,8 @@ pub mod kinds {
     pub use super::gather::{ReadyAsIs as _, ReadyWidened as _};
     pub use super::guard::{
         Anywhere as _, AtRuntimeReceiver as _, Loads as _, LoadsBehind as _, LoadsBehindTwo as _, LoadsNot as _,
-        NeedsNone as _, NeedsPolicy as _, OtherReceiver as _, Outside as _, OutsideBehind as _,
-        OutsideBehindThree as _, OutsideBehindTwo as _, WalksBack as _, WalksNot as _,
+        NeedsNone as _, NeedsPolicy as _, OfOthers as _, OfProbabilities as _, OtherReceiver as _, Outside as _,
+        OutsideBehind as _, OutsideBehindThree as _, OutsideBehindTwo as _, WalksBack as _, WalksNot as _,
     };
     pub use super::hold::{AsIs as _, ByCopy as _, ByPlace as _, PlaceAsIs as _};
     pub use super::input::{

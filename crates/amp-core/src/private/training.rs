@@ -1,4 +1,5 @@
-//! Calls that belong to training, which a region rejects: one function for each method, so that the error can name it.
+//! Calls that a region rejects by the types that they are made on, most of which belong to training: one function for each
+//! method, so that the error can name it.
 
 use super::guard::{CalledOn, Own};
 
@@ -38,6 +39,13 @@ rejected! {
     BackwardWith "`backward_with` does not belong inside an autocast region",
     "gradients have the precision of what they belong to",
     "return the loss from the region, and call it there"
+}
+
+rejected! {
+    BinaryCrossEntropy "`binary_cross_entropy` is unsafe under autocast"
+    BinaryCrossEntropyWith "`binary_cross_entropy_with` is unsafe under autocast",
+    "use `bce_with_logits`, which takes the values before the sigmoid",
+    "or run it in `amp_region!(f32, ..)`"
 }
 
 // The functions are written out: rustc shows a user where the bound stands, and a macro there would be shown whole.
@@ -80,3 +88,7 @@ pub fn backward_for_retained<T: BackwardForRetained>(_on: CalledOn<T>) {}
 pub fn backward_retained<T: BackwardRetained>(_on: CalledOn<T>) {}
 /// `loss.backward_with(..)`
 pub fn backward_with<T: BackwardWith>(_on: CalledOn<T>) {}
+/// `probabilities.binary_cross_entropy(..)`
+pub fn binary_cross_entropy<T: BinaryCrossEntropy>(_on: CalledOn<T>) {}
+/// `probabilities.binary_cross_entropy_with(..)`
+pub fn binary_cross_entropy_with<T: BinaryCrossEntropyWith>(_on: CalledOn<T>) {}

@@ -49,16 +49,16 @@ impl Walker<'_> {
         let found = self.rule_of(&name).filter(|found| found.listed || names_operation(self, &path));
         let method_form = on_tensor(&path);
         match found {
-            Some(found) if found.rule == Rule::Banned => {
+            Some(found) if found.rule == Rule::Banned && (method_form || !self.takes_number(call)) => {
                 call.args.iter_mut().for_each(|arg| drop(self.expr(arg)));
-                self.banned(&last.ident, &name, found);
+                self.banned(&last.ident, &name, found, method_form);
                 Value::opaque()
             }
             Some(found) if found.list && (found.rule == Rule::Widest || found.rule.casts() && is_given_list(call)) => {
                 self.list(expr, &source, &last.ident, found)
             }
             // Factories take no tensor.
-            Some(found) if !matches!(found.rule, Rule::Skip) && found.tensors != Some(&[]) => {
+            Some(found) if !matches!(found.rule, Rule::Skip | Rule::Banned) && found.tensors != Some(&[]) => {
                 self.function(expr, &source, &last.ident, found, method_form)
             }
             _ => {
@@ -67,6 +67,13 @@ impl Walker<'_> {
                 value
             }
         }
+    }
+
+    /// Whether the first argument certainly is a number: what takes that is a function of somebody's own.
+    fn takes_number(&self, call: &ExprCall) -> bool {
+        let Some(first) = call.args.first() else { return false };
+        let variable = self.variable(first).is_some_and(|var| self.known(var).prec == Prec::Other);
+        !self.cx.host && (variable || literal::constant(first).is_some())
     }
 
     /// A call of what is no path; of a closure that is written there it is seen what it gives.

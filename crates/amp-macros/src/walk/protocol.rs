@@ -122,7 +122,7 @@ impl Walker<'_> {
         let (method, name) = (last.ident.clone(), last.ident.to_string());
         let banned = self.rule_of(&name).filter(|found| found.rule == Rule::Banned);
         match banned.filter(|found| found.listed || names_operation(self, path)) {
-            Some(found) => self.banned(&method, &name, found),
+            Some(found) => self.banned(&method, &name, found, on_tensor(path)),
             None if on == "Tensor" && BACKWARD.contains(&name.as_str()) => self.walks_back(&method),
             None if trains(&name) && TRAINERS.contains(&on.as_str()) && !self.cx.host => {
                 let ty = qualifier(path);
