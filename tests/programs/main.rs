@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::needless_late_init, clippy::type_complexity)] // many are here to compile; their forms are the test
 
 mod accumulators;
+mod alike;
 mod attributes;
 mod begun;
 mod behind;

@@ -152,6 +152,11 @@ pub(super) fn gives_no_float(name: &str) -> bool {
     NO_FLOAT.contains(&name)
 }
 
+/// Whether an operation returns a tensor and something besides.
+pub(super) fn gives_pair(name: &str) -> bool {
+    PAIRS.contains(&name)
+}
+
 /// Whether more than the name of a method says that a value is a tensor.
 pub(super) fn is_tensor(value: &Value) -> bool {
     value.prec.is_tensor() && value.shape.lends() && (value.sure || !value.by_name)

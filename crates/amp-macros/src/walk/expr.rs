@@ -215,10 +215,16 @@ impl Walker<'_> {
         let mut pairs = Vec::new();
         pair_up(left, right, &mut pairs);
         // Of `(a, b) = (b, a)` all values are read before the first place is written.
-        let values: Vec<Value> = pairs.iter_mut().map(|(place, expr)| self.assigned(place, expr)).collect();
-        for ((place, expr), value) in pairs.into_iter().zip(values) {
+        let mut values = Vec::new();
+        for (place, expr) in &mut pairs {
+            let alike = self.variable(place).filter(|&var| self.is_of_type(expr, var));
+            values.push((self.assigned(place, expr), alike));
+        }
+        for ((place, expr), (value, alike)) in pairs.into_iter().zip(values) {
             if is_taken_apart(place) {
                 self.assign_elements(place, expr, &value);
+            } else if let Some(var) = alike {
+                self.reassigned(&Slot::of(var), &value);
             } else {
                 self.assign_value(place, expr, value);
             }

@@ -5,6 +5,7 @@
 //! value share a narrowing) comes from the round before; rounds are repeated on fresh copies of the body until nothing
 //! changes, and one more writes the casts. Single calls never depend on these facts: they are decided by type.
 
+mod alike;
 mod associated;
 mod call;
 mod called;

@@ -88,6 +88,10 @@ impl Walker<'_> {
         let Expr::Unary(unary) = expr else { return Value::opaque() };
         let value = self.expr(&mut unary.expr);
         let rule = self.rules.find("neg").map(|found| found.rule);
+        // Of what is not known it is the operator's result, whatever that was: no place any more.
+        if value.prec == Prec::Opaque && !value.late {
+            return Value { pinned: value.pinned, constants: value.constants, ..Value::opaque() };
+        }
         let Some(rule) = rule.filter(|rule| rule.casts() && value.prec.is_tensor()) else { return value };
         let (prec, operand) = (self.of_rule(rule), &*unary.expr);
         self.rows.push(Row::new("-", rule.name(), &source, &[&value], &prec).with_target(&[&value], &prec));
