@@ -112,3 +112,33 @@ fn what_is_negated_is_widened_where_it_is_returned() -> Result<()> {
     assert_eq!((y.to_vec()?, n), (vec![12.0; 4], -3));
     Ok(())
 }
+
+#[autocast(f16)]
+fn before_a_product(fc: &Linear, norm: &LayerNorm, x: &T) -> Result<[DType; 4]> {
+    let mut h = fc.forward(x)?;
+    h = h.relu()?;
+    let y = fc.forward(&h)?;
+    let mut k = norm.forward(x)?;
+    k = k.abs()?.dropout(0.5, false)?;
+    let z = k.matmul(x)?;
+    Ok([dtype(&h), dtype(&y), dtype(&k), dtype(&z)])
+}
+
+#[autocast(f16)]
+fn instead(x: &Tensor<F32>, other: Option<Tensor<F16>>) -> Result<[DType; 3]> {
+    let first = Some(x.matmul(x)?).unwrap_or(x.matmul(x)?);
+    let second = Some(x.matmul(x)?).or(Some(x.matmul(x)?)).unwrap();
+    let wide = Some(x.matmul(x)?).unwrap_or(x.exp()?);
+    drop(other.unwrap_or(x.matmul(x)?));
+    Ok([dtype(&first), dtype(&second), dtype(&wide)])
+}
+
+#[test]
+fn variables_and_options_of_half_precision_stay_so() -> Result<()> {
+    let device = Device::cpu();
+    let (fc, x) = (Linear::new(4, 4, &device)?, T::ones([4, 4], &device)?);
+    let [h, y, k, z] = before_a_product(&fc, &LayerNorm::new(4, &device)?, &x)?;
+    assert_eq!(([h, y, z], k), ([DType::F16; 3], DType::F32));
+    assert_eq!(instead(&x, None)?, [DType::F16, DType::F16, DType::F32]);
+    Ok(())
+}

@@ -127,6 +127,9 @@ use proc_macro::TokenStream;
 /// - `model.load(..)` is an error in a region where its argument is a string, a variable or a parameter. A call whose argument
 ///   is computed (`path.join("m")`) or a constant is not seen, nor is a method of one's own that sets a parameter
 ///   (`self.adapt()?`): weights that were narrowed before it are used again behind it.
+/// - Of what an `amp_region!` uses from outside, the types alone tell what it is. Where that is not enough, because a map or a cell
+///   gives the other operand and only one of both is borrowed (`&all[&1] + x`), `&all[&1] + &*x` meets; a variable of the region
+///   that such a value is assigned to is F32.
 /// - The field of a state that a module gave has the region's precision (`state.h` of an `LstmState`): what is F32 does not go
 ///   into it, but into a new state, `LstmState { h: (&state.h * &keep)?, c: state.c }`.
 /// - A list or an option that is lent (`&features`, `features.last()`) is widened where the type there says `&[Tensor<F32>]`

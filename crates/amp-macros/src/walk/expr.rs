@@ -217,7 +217,7 @@ impl Walker<'_> {
         // Of `(a, b) = (b, a)` all values are read before the first place is written.
         let mut values = Vec::new();
         for (place, expr) in &mut pairs {
-            let alike = self.variable(place).filter(|&var| self.is_of_type(expr, var));
+            let alike = self.open_variable(place).filter(|_| self.is_made_of(expr, place));
             values.push((self.assigned(place, expr), alike));
         }
         for ((place, expr), (value, alike)) in pairs.into_iter().zip(values) {

@@ -260,6 +260,11 @@ impl Walker<'_> {
             _ if call.extends
                 && call.name == "append"
                 && self.append(receiver, call.extended.as_ref(), arg, &mut given) => {}
+            // Of one 16-bit precision, what stands in for a value agrees with it.
+            false
+                if matches!(call.name, "unwrap_or" | "or" | "xor")
+                    && call.item.fixed_half().is_some()
+                    && given.is_surely(&call.item.prec) => {}
             false if call.name == "unwrap_or" => self.given_back(arg, &mut given),
             false if let Some(var) = call.folded => self.begin_fold(var, arg, &mut given),
             // What is beside it expects nothing of it.
