@@ -1,6 +1,7 @@
 //! Forward functions as people write them: each compiles as it stands, and those that are called run.
 
-#![allow(dead_code, clippy::needless_late_init, clippy::type_complexity)] // many are here to compile; their forms are the test
+#![allow(dead_code, clippy::needless_late_init, clippy::type_complexity)]
+#![allow(clippy::or_then_unwrap, clippy::unnecessary_literal_unwrap)] // many are here to compile; their forms are the test
 
 mod accumulators;
 mod alike;

@@ -221,3 +221,17 @@ impl Walker<'_> {
 pub(super) fn of_unseen(base: &Value) -> Value {
     Value::new(if may_differ(base) { Prec::Unknown } else { Prec::Opaque })
 }
+
+/// The value of a tuple struct or a variant with these in its fields, whose types are that one's business.
+pub(super) fn fields_of(path: &syn::Path, values: &[Value]) -> Value {
+    let part = |value: &Value| Value { pinned: value.pinned, constants: value.constants.clone(), ..Value::opaque() };
+    let parts = values.iter().map(part).collect();
+    Value { names: (0..values.len()).map(|i| field_name(path, i)).collect(), parts, ..Value::opaque() }
+}
+
+/// The name of a field without one: of a variant, which stands behind its type, with the variant, as others have such fields too.
+pub(super) fn field_name(path: &syn::Path, i: usize) -> String {
+    let mut segments = path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let (name, of) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    if of.starts_with(char::is_uppercase) { format!("{name}.{i}") } else { i.to_string() }
+}

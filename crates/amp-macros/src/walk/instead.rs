@@ -5,6 +5,7 @@ use super::methods::handing;
 use super::tail::may_differ;
 use crate::emit;
 use crate::lattice::{Prec, Value};
+use crate::shape::Shape;
 use syn::Expr;
 
 impl Walker<'_> {
@@ -50,6 +51,15 @@ impl Walker<'_> {
                 let var = self.variable(place).filter(|&var| self.scopes.vars[var].value.prec.is_tensor());
                 var.inspect(|&var| self.assign_var(var, instead)).is_some()
             }
+        }
+    }
+
+    /// Widens what an option or a result holds, by its type.
+    pub(super) fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
+        if may_differ(value) && !self.cx.host {
+            let held = value.clone().shaped(Shape::Unknown);
+            self.rewrite(expr, |inner| self.widened(inner, &held));
+            (value.prec, value.sure) = (Prec::F32, true);
         }
     }
 }

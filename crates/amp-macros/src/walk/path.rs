@@ -5,6 +5,7 @@ use super::cast::{Goal, as_written};
 use super::closure::Given;
 use super::direct::Written;
 use super::gathered::as_collected;
+use super::held::fields_of;
 use super::lent::is_of_std;
 use super::list::is_given_list;
 use super::made::{made, settled};
@@ -282,20 +283,6 @@ impl Walker<'_> {
         }
         operands
     }
-}
-
-/// The value of a tuple struct or a variant with these in its fields, whose types are that one's business.
-fn fields_of(path: &syn::Path, values: &[Value]) -> Value {
-    let part = |value: &Value| Value { pinned: value.pinned, constants: value.constants.clone(), ..Value::opaque() };
-    let parts = values.iter().map(part).collect();
-    Value { names: (0..values.len()).map(|i| field_name(path, i)).collect(), parts, ..Value::opaque() }
-}
-
-/// The name of a field without one: of a variant, which stands behind its type, with the variant, as others have such fields too.
-pub(super) fn field_name(path: &syn::Path, i: usize) -> String {
-    let mut segments = path.segments.iter().rev().map(|segment| segment.ident.to_string());
-    let (name, of) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
-    if of.starts_with(char::is_uppercase) { format!("{name}.{i}") } else { i.to_string() }
 }
 
 /// Whether a path names a variant of `std`, or makes a pointer.

@@ -1,8 +1,7 @@
 //! Patterns, which declare variables.
 
 use super::Walker;
-use super::held::of_unseen;
-use super::path::field_name;
+use super::held::{field_name, of_unseen};
 use crate::flow::Slot;
 use crate::lattice::{Prec, Value};
 use crate::named::is_constant;

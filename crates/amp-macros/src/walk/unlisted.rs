@@ -8,7 +8,6 @@ use super::methods::{
     makes_value, names_handing, parameters, reads,
 };
 use super::protocol::trains;
-use super::tail::may_differ;
 use super::tupled::call_functions;
 use super::{Expect, Growth, Walker};
 use crate::emit;
@@ -376,15 +375,6 @@ impl Walker<'_> {
             }
             _ if INFERRED.contains(&name) => Value { inferred: false, constants: Vec::new(), ..item },
             _ => Value::opaque(),
-        }
-    }
-
-    /// Widens what an option or a result holds, by its type.
-    pub(super) fn widen_held(&self, expr: &mut Expr, value: &mut Value) {
-        if may_differ(value) && !self.cx.host {
-            let held = value.clone().shaped(Shape::Unknown);
-            self.rewrite(expr, |inner| self.widened(inner, &held));
-            (value.prec, value.sure) = (Prec::F32, true);
         }
     }
 }
