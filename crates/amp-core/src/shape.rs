@@ -72,26 +72,31 @@ macro_rules! sized {
     };
 }
 
+/// Implements something for tuples of one element to as many as a tensor has dimensions.
 macro_rules! tuples {
-    ($(($($size:ident),*);)*) => { $(
+    ($implement:ident) => {
+        $implement!(a);
+        $implement!(a, b);
+        $implement!(a, b, c);
+        $implement!(a, b, c, d);
+        $implement!(a, b, c, d, e);
+        $implement!(a, b, c, d, e, f);
+        $implement!(a, b, c, d, e, f, g);
+        $implement!(a, b, c, d, e, f, g, h);
+    };
+}
+
+macro_rules! tuple_of_sizes {
+    ($($size:ident),*) => {
         impl IntoShape for ($(sized!($size),)*) {
             fn into_shape(self, op: &'static str) -> Result<Dims> {
                 let ($($size,)*) = self;
                 [$($size),*].into_shape(op)
             }
         }
-    )* };
+    };
 }
-tuples! {
-    (a);
-    (a, b);
-    (a, b, c);
-    (a, b, c, d);
-    (a, b, c, d, e);
-    (a, b, c, d, e, f);
-    (a, b, c, d, e, f, g);
-    (a, b, c, d, e, f, g, h);
-}
+tuples!(tuple_of_sizes);
 
 impl IntoShape for () {
     fn into_shape(self, _op: &'static str) -> Result<Dims> {
@@ -249,27 +254,18 @@ impl<T: Axes + ?Sized> Axes for &T {
     }
 }
 
-macro_rules! tuples {
-    ($(($($axis:ident),*);)*) => { $(
-        impl Axes for ($(tuples!(axis $axis),)*) {
+macro_rules! tuple_of_axes {
+    ($($axis:ident),*) => {
+        impl Axes for ($(tuple_of_axes!(axis $axis),)*) {
             fn as_axes(&self) -> Cow<'_, [isize]> {
                 let ($($axis,)*) = *self;
                 vec![$($axis),*].into()
             }
         }
-    )* };
+    };
     (axis $name:ident) => { isize };
 }
-tuples! {
-    (a);
-    (a, b);
-    (a, b, c);
-    (a, b, c, d);
-    (a, b, c, d, e);
-    (a, b, c, d, e, f);
-    (a, b, c, d, e, f, g);
-    (a, b, c, d, e, f, g, h);
-}
+tuples!(tuple_of_axes);
 
 /// Axes counted from the front and sorted; each may be given once. None given means all. Of a single value, 0 and -1 are
 /// taken too, as in PyTorch, and name nothing.
