@@ -111,18 +111,10 @@ pub trait Loss {}
 impl<T: Inside> Loss for T {}
 impl Loss for ScaledLoss {}
 
-/// A walk back from a loss.
-pub trait WalksBack {
-    /// What it is called on.
-    type On;
-    /// Says so.
-    fn walks(&self) -> CalledOn<Self::On> {
-        CalledOn(PhantomData)
-    }
-}
-
-impl<T: Loss, K> WalksBack for &Probe<T, K> {
-    type On = T;
+behind! {
+    walks:
+    /// A walk back from a loss.
+    WalksBack<T, K> for &Probe<T, K>, on T where { T: Loss };
 }
 
 /// A call on anything else.
@@ -135,18 +127,10 @@ pub trait WalksNot {
 
 impl<T: ?Sized, K> WalksNot for Probe<T, K> {}
 
-/// A call of an operation that is unsafe in half precision, on a tensor.
-pub trait OfProbabilities {
-    /// What it is called on.
-    type On;
-    /// Says so.
-    fn probabilities(&self) -> CalledOn<Self::On> {
-        CalledOn(PhantomData)
-    }
-}
-
-impl<T: Inside, K> OfProbabilities for &Probe<T, K> {
-    type On = T;
+behind! {
+    probabilities:
+    /// A call of an operation that is unsafe in half precision, on a tensor.
+    OfProbabilities<T, K> for &Probe<T, K>, on T where { T: Inside };
 }
 
 /// A call of that name on anything else.
