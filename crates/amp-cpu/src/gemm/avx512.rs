@@ -12,7 +12,7 @@
 //! GFLOP/s in registers, 157 in high tiles (163 without prefetching) and 175 in wide ones, with right sides in L2 too; while its
 //! other thread is busy 149, 108, 114 and 126. Both give the same bits.
 
-use super::kernel::{Finish, MicroKernel, Tile};
+use super::kernel::{Finish, MicroKernel, Rows, Tile};
 use crate::simd::l2_bytes;
 use std::arch::{asm, x86_64::*};
 
@@ -85,7 +85,7 @@ macro_rules! multiply {
 macro_rules! tiles {
     ($name:ident: $height:literal by $width:literal, $rows:ident, $step:ident, $($pointer:ident at $row:literal),*) => {
         mod $name {
-            use super::{SIZE, STEPS, asm};
+            use super::{Rows, SIZE, STEPS, asm};
 
             pub(super) const ROWS: usize = $height;
             pub(super) const COLUMNS: usize = $width;
@@ -202,15 +202,14 @@ macro_rules! tiles {
             #[target_feature(enable = "avx512f")]
             pub(super) unsafe fn direct(
                 depth: usize,
-                a: *const f32,
-                a_stride: usize,
+                a: Rows<f32>,
                 b: *const f32,
                 c: *mut f32,
                 stride: usize,
                 accumulate: bool,
             ) {
                 // SAFETY: the elements of a line follow one another; the rest is the caller's duty.
-                unsafe { multiply::<SIZE>(depth, a, a_stride * SIZE, b, c, stride, accumulate) }
+                unsafe { multiply::<SIZE>(depth, a.start, a.stride * SIZE, b, c, stride, accumulate) }
             }
         }
     };

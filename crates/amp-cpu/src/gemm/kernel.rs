@@ -28,19 +28,30 @@ use crate::{Slice, View};
 pub(crate) type Tile<E> =
     unsafe fn(depth: usize, a: *const E, b: *const E, c: *mut <E as Multiply>::Sum, stride: usize, accumulate: bool);
 
-/// As [`Tile`] with a left side that is not packed: one vector in a line, each `a_stride` elements after the one before.
+/// A left side that is not packed into panels: one vector in a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<E> {
+    /// The first element.
+    pub start: *const E,
+    /// Elements from one line to the next.
+    pub stride: usize,
+    /// What [`MicroKernel::ahead`] prefetches from here on: lines of a tile to come, or what happens to be there.
+    pub next: *const E,
+}
+
+impl<E> Rows<E> {
+    /// Lines so far apart.
+    pub(crate) fn of(elements: &[E], stride: usize) -> Self {
+        Self { start: elements.as_ptr(), stride, next: elements.as_ptr() }
+    }
+}
+
+/// As [`Tile`] with a left side that is not packed.
 ///
 /// # Safety
-/// As [`Tile`], with `mr` lines of `depth` elements behind `a`; `depth` is a multiple of the right panel's step.
-pub(crate) type Direct<E> = unsafe fn(
-    depth: usize,
-    a: *const E,
-    a_stride: usize,
-    b: *const E,
-    c: *mut <E as Multiply>::Sum,
-    stride: usize,
-    accumulate: bool,
-);
+/// As [`Tile`], with `mr` lines of `depth` elements in `a`; `depth` is a multiple of the right panel's step.
+pub(crate) type Direct<E> =
+    unsafe fn(depth: usize, a: Rows<E>, b: *const E, c: *mut <E as Multiply>::Sum, stride: usize, accumulate: bool);
 
 /// As [`Tile`] with steps that lie anywhere.
 ///
@@ -76,8 +87,7 @@ pub(crate) struct Finish<'a, E: Multiply> {
 /// As [`Direct`], but for the writes; as many elements as the tile has columns are writable for each of its rows.
 pub(crate) type Finishing<E> = unsafe fn(
     depth: usize,
-    a: *const E,
-    a_stride: usize,
+    a: Rows<E>,
     b: *const E,
     c: *const <E as Multiply>::Sum,
     stride: usize,
@@ -115,6 +125,8 @@ pub(crate) struct MicroKernel<E: Multiply> {
     pub(super) tile: Tile<E>,
     /// Code that computes the same tile, in the same order, from a left side as it lies in memory; as [`Self::tile`].
     pub(crate) direct: Option<Direct<E>>,
+    /// The same, prefetching.
+    pub(super) ahead: Option<Direct<E>>,
     /// Code that computes the same tile, in the same order, from where convolutions have their pixels; as [`Self::tile`].
     pub(crate) scattered: Option<Scattered<E>>,
     /// The same for left sides that no other panel is multiplied with soon.
@@ -181,6 +193,7 @@ impl<E: Multiply> MicroKernel<E> {
             enter: nothing,
             tile,
             direct: None,
+            ahead: None,
             scattered: None,
             streamed: None,
             lower: None,

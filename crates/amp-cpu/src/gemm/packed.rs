@@ -37,6 +37,13 @@ impl<'a, E: Multiply> Packed<'a, E> {
         }
     }
 
+    /// Where a row's part of the depth lies, or would if there were so many, in what was packed in advance.
+    pub(super) fn ahead(&self, row: usize, depth: Range<usize>) -> Option<*const E> {
+        let padded = self.panel.rows(self.operand.rows());
+        let at = padded * depth.start + row * self.panel.depth(depth.len());
+        Some(self.whole?.as_ptr().wrapping_add(at))
+    }
+
     /// Whether blocks are lines and not panels for several of them.
     pub(super) fn are_lines(&self) -> bool {
         self.panel.width == 1

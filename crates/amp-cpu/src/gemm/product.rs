@@ -9,7 +9,7 @@
 //! each of them once in each of two forms, then the optimizer writes them anew. More in `benches/record/findings.md`.
 
 use super::blocks::{Blocks, resident_columns};
-use super::kernel::{Finish, MicroKernel, Multiply};
+use super::kernel::{Finish, MicroKernel, Multiply, Rows};
 use super::operand::{Lines, Operand};
 use super::packed::{Packed, Plan};
 use super::task::Task;
@@ -282,7 +282,7 @@ impl<E: Multiply> Strips<'_, E> {
                 // is prepared for it.
                 unsafe {
                     match kernel.direct.filter(|_| self.lines) {
-                        Some(direct) => direct(end - start, left[start..].as_ptr(), deep, b, c, stride, accumulate),
+                        Some(direct) => direct(end - start, Rows::of(&left[start..], deep), b, c, stride, accumulate),
                         None => (kernel.tile)(end - start, left[start * mr..].as_ptr(), b, c, stride, accumulate),
                     }
                 }

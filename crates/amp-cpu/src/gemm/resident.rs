@@ -5,11 +5,14 @@
 //! ([`super::avx512`]) gains a tenth as well. Here there are only the sums of one strip at a time. Those of a tile lie together,
 //! so that their rows share no set of the L1 cache, and a tile that ends is rounded while it is there.
 //!
-//! Nothing is prefetched: on a Xeon with AMX, prefetching the rows of the result with each tile made 2048 × 384 by
-//! 384 × 1536 a quarter slower and 1024³ 3 %, prefetching those of the left side 10 and 3 %. Tiles wait for lines of the L2 cache
-//! behind those that come from further away.
+//! On a Xeon with AMX, prefetching the rows of the result with each tile made 2048 × 384 by 384 × 1536 a quarter slower and 1024³
+//! 3 %, prefetching those of the left side 10 and 3 %: tiles wait for lines of the L2 cache behind those that come from further
+//! away. Only a left side that was packed in advance is prefetched, a line between every two or three instructions of a tile
+//! ([`MicroKernel::ahead`](super::kernel::MicroKernel::ahead)): 4096³ of F32 rounded to BF16 takes 0.85 of the time, 2048³ of F16
+//! 0.8. Rows that lie far apart gain nothing, for each of them has a page that the processor reads ahead in by itself. More in
+//! `benches/record/findings.md`.
 
-use super::kernel::Multiply;
+use super::kernel::{Multiply, Rows};
 use super::strip::strips;
 use super::task::{Part, Task};
 use crate::output::Finished;
@@ -55,7 +58,10 @@ impl<E: Multiply> Task<'_, E> {
         } else {
             (self.a.block(rows.clone(), part.depth.clone(), buffer), 0)
         };
-        let direct = self.kernel.direct.filter(|_| self.a.are_lines());
+        let next = self.ahead(rows, part);
+        let direct = if next.is_some() { self.kernel.ahead } else { None }.or(self.kernel.direct);
+        let direct = direct.filter(|_| self.a.are_lines());
+        let panels = part.right.len() / (depth * nr);
         assert!(if direct.is_some() { (mr - 1) * apart + depth } else { mr * depth } <= left.len());
         // Tiles that need no later part have one place in turn: 96 products of 256 × 64 by 64 × 256, whose sums of a strip would
         // fill the L1 cache, take 0.8 of the time.
@@ -67,7 +73,11 @@ impl<E: Multiply> Task<'_, E> {
             // this thread is prepared for it.
             unsafe {
                 match direct {
-                    Some(tile) => tile(depth, left.as_ptr(), apart, b.as_ptr(), c.as_mut_ptr(), nr, accumulate),
+                    Some(tile) => {
+                        let next = next.unwrap_or(left.as_ptr()).wrapping_add(i * mr * depth / panels);
+                        let rows = Rows { start: left.as_ptr(), stride: apart, next };
+                        tile(depth, rows, b.as_ptr(), c.as_mut_ptr(), nr, accumulate);
+                    }
                     None => (self.kernel.tile)(depth, left.as_ptr(), b.as_ptr(), c.as_mut_ptr(), nr, accumulate),
                 }
             }
@@ -75,6 +85,12 @@ impl<E: Multiply> Task<'_, E> {
                 self.hand_over(rows, column, c);
             }
         }
+    }
+
+    /// What comes after a part of a strip, where it was packed in advance: the next part, or the first one of the rows below.
+    fn ahead(&self, rows: &Range<usize>, part: &Part<'_, E>) -> Option<*const E> {
+        let (row, start) = if self.ends(part) { (rows.end, 0) } else { (rows.start, part.depth.end) };
+        self.a.ahead(row, start..self.depth.min(start + self.long)).filter(|_| self.a.lines.is_none())
     }
 
     /// Rounds a tile to where it belongs, or leaves it to the sink.

@@ -5,7 +5,7 @@
 //! rounding behind the tiles, a step of GPT 1.06. The batch's result is then not prefetched ([`super::ahead`]): whole cache lines
 //! are written at once. More in `benches/record/findings.md`.
 
-use super::kernel::{Finish, Finishing, MicroKernel, Multiply, OfLines, Prepared};
+use super::kernel::{Finish, Finishing, MicroKernel, Multiply, OfLines, Prepared, Rows};
 use super::operand::Lines;
 use super::product::Place;
 use crate::output::prefetch;
@@ -68,18 +68,18 @@ impl<E: Multiply> Strip<'_, E> {
             }
             let c = &mut sums[j * nr..];
             assert!(c.len() >= (rows - 1) * stride + nr && (j + 1) * nr <= stride);
-            let (a, b, c) = (elements.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+            let (a, b, c) = (Rows::of(elements, apart), b.as_ptr(), c.as_mut_ptr());
             // SAFETY: as many lines as the tile takes lie inside `elements` (asserted), `b` is a whole panel
             // (`chunks_exact`) of the same padded depth, the tile's last row ends inside `c` (asserted), a `MicroKernel` is only
             // made for levels the CPU has, and this thread is prepared for it. Columns up to `stride` (asserted) have their place
             // where sums finish ([`Output::rows`]), which is this thread's alone ([`Sink`]).
             unsafe {
                 match finish {
-                    None => tile(depth, a, apart, b, c, stride, accumulate),
+                    None => tile(depth, a, b, c, stride, accumulate),
                     Some((tile, finish)) => {
                         let bias = finish.bias.get(j * nr..).unwrap_or_default();
                         let finish = Finish { to: finish.to.add(j * nr), bias, ..finish };
-                        tile(depth, a, apart, b, c, stride, accumulate, finish);
+                        tile(depth, a, b, c, stride, accumulate, finish);
                     }
                 }
             }

@@ -28,7 +28,7 @@ pub(crate) mod halves;
 mod tests;
 
 use super::cut::Cut;
-use super::kernel::MicroKernel;
+use super::kernel::{MicroKernel, Rows};
 use super::panel::Panel;
 use super::product::PER_CYCLE;
 pub(crate) use detect::is_usable;
@@ -57,7 +57,8 @@ pub(crate) fn kernel() -> MicroKernel<bf16> {
         pace: 2 * PER_CYCLE,
         depth,
         enter,
-        direct: Some(direct),
+        direct: Some(direct::<false>),
+        ahead: Some(direct::<true>),
         scattered: Some(scattered),
         streamed: Some(streamed),
         leave,
@@ -169,12 +170,28 @@ macro_rules! end {
 }
 use end;
 
+/// Prefetches a line of what is next, between two tiles: many at once would be waited for.
+macro_rules! prefetch {
+    ($at:literal) => {
+        concat!("prefetcht0 [{next} + ", $at, "]")
+    };
+}
+use prefetch;
+
+/// In its place where nothing is prefetched.
+macro_rules! nothing {
+    ($at:literal) => {
+        ""
+    };
+}
+use nothing;
+
 /// A tile, step by step: the code of a step, what it starts from, and constants that it names, of which two say how far it is to
 /// the next step on either side.
 macro_rules! steps {
     (
         [$($step:expr),* $(,)?], $count:expr,
-        [$a:expr, $between:expr], $b:expr, [$c:expr, $stride:expr], $accumulate:expr,
+        [$a:expr, $between:expr, $next:expr], $b:expr, [$c:expr, $stride:expr], $accumulate:expr,
         $($name:ident = $value:expr),*
     ) => {
         asm!(
@@ -183,6 +200,7 @@ macro_rules! steps {
             "add {a}, {onward}",
             "add {a_lower}, {onward}",
             "add {b}, {onward_right}",
+            "add {next}, {prefetched}",
             "dec {steps}",
             "jnz 3b",
             end!(),
@@ -196,6 +214,7 @@ macro_rules! steps {
             a = inout(reg) $a => _,
             a_lower = inout(reg) $a.wrapping_byte_add(ROWS * $between) => _,
             b = inout(reg) $b => _,
+            next = inout(reg) $next => _,
             steps = inout(reg) $count => _,
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -212,17 +231,16 @@ use steps;
 unsafe fn tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut f32, stride: usize, accumulate: bool) {
     // SAFETY: for each 32 along the depth, a panel of the left side has 32 rows of 64 bytes, one after the other; the rest is
     // the caller's duty.
-    unsafe { multiply::<{ SIDE * ROW }>(depth, a, ROW, b, c, stride, accumulate) }
+    unsafe { multiply::<{ SIDE * ROW }, false>(depth, [a, a], ROW, b, c, stride, accumulate) }
 }
 
-/// The same from 32 lines.
+/// The same from 32 lines; those of another tile are prefetched if `AHEAD`.
 ///
 /// # Safety
 /// As [`super::kernel::Direct`], and as [`tile`].
-unsafe fn direct(
+unsafe fn direct<const AHEAD: bool>(
     depth: usize,
-    a: *const bf16,
-    a_stride: usize,
+    a: Rows<bf16>,
     b: *const bf16,
     c: *mut f32,
     stride: usize,
@@ -230,7 +248,7 @@ unsafe fn direct(
 ) {
     // SAFETY: for each 32 along the depth, each of 32 lines has 64 bytes, which follow one another; the rest is the caller's
     // duty.
-    unsafe { multiply::<ROW>(depth, a, a_stride * size_of::<bf16>(), b, c, stride, accumulate) }
+    unsafe { multiply::<ROW, AHEAD>(depth, [a.start, a.next], a.stride * size_of::<bf16>(), b, c, stride, accumulate) }
 }
 
 /// A tile whose steps lie anywhere; the instruction that loads the left side's.
@@ -309,9 +327,9 @@ anywhere!(streamed, "tileloaddt1");
 /// # Safety
 /// As [`tile`], with such a left side.
 #[inline(always)]
-unsafe fn multiply<const ONWARD: usize>(
+unsafe fn multiply<const ONWARD: usize, const AHEAD: bool>(
     depth: usize,
-    a: *const bf16,
+    [a, next]: [*const bf16; 2],
     between: usize,
     b: *const bf16,
     c: *mut f32,
@@ -319,29 +337,43 @@ unsafe fn multiply<const ONWARD: usize>(
     accumulate: bool,
 ) {
     let stride = stride * size_of::<f32>();
+    macro_rules! multiply {
+        ($prefetch:ident) => {
+            steps!(
+                [
+                    "tileloadd tmm4, [{a} + {between}]",
+                    $prefetch!("0"),
+                    "tileloaddt1 tmm6, [{b} + {row} * 2]",
+                    $prefetch!("64"),
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloaddt1 tmm7, [{b} + {row} * 2 + 64]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    $prefetch!("128"),
+                    "tileloadd tmm5, [{a_lower} + {between}]",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    $prefetch!("192"),
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                ],
+                depth / STEP,
+                [a, between, next],
+                b,
+                [c, stride],
+                accumulate,
+                prefetched = 4 * ROW,
+                onward = ONWARD,
+                onward_right = SIDE * ROW
+            )
+        };
+    }
     // SAFETY: for each 32 along the depth, the left side has 32 rows of 64 bytes and a panel of the right side 16 rows of 128
     // bytes, which the loop reads as two tiles each, `depth / 32` times (at least once). `c` has 32 rows of 128 bytes
     // `stride` apart, `c_lower` is its 17th; they are read only if `accumulate`, then written. All registers are configured
     // (caller) as 16 rows of 64 bytes, so shapes agree in every product.
     unsafe {
-        steps!(
-            [
-                "tileloadd tmm4, [{a} + {between}]",
-                "tileloaddt1 tmm6, [{b} + {row} * 2]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloaddt1 tmm7, [{b} + {row} * 2 + 64]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a_lower} + {between}]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-            ],
-            depth / STEP,
-            [a, between],
-            b,
-            [c, stride],
-            accumulate,
-            onward = ONWARD,
-            onward_right = SIDE * ROW
-        );
+        if AHEAD {
+            multiply!(prefetch);
+        } else {
+            multiply!(nothing);
+        }
     }
 }

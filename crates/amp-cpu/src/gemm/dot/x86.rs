@@ -1,6 +1,6 @@
 //! Tiles of BF16 by `vdpbf16ps`, which adds two terms to each of 16 sums.
 
-use super::super::kernel::Finish;
+use super::super::kernel::{Finish, Rows};
 use crate::convert::Cast;
 use half::bf16;
 use std::arch::x86_64::*;
@@ -27,27 +27,24 @@ pub(super) unsafe fn tile(depth: usize, a: *const bf16, b: *const bf16, c: *mut 
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(super) unsafe fn direct<const MR: usize>(
     depth: usize,
-    a: *const bf16,
-    a_stride: usize,
+    a: Rows<bf16>,
     b: *const bf16,
     c: *mut f32,
     stride: usize,
     accumulate: bool,
 ) {
     // SAFETY: the caller's duty.
-    unsafe { store(of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate), c, stride) }
+    unsafe { store(of_lines::<MR>(depth, a, b, c, stride, accumulate), c, stride) }
 }
 
 /// The same, rounded where it belongs.
 ///
 /// # Safety
 /// As [`super::super::kernel::Finishing`].
-#[allow(clippy::too_many_arguments)]
 #[target_feature(enable = "avx512f,avx512dq,avx512bf16")]
 pub(super) unsafe fn finishing<const MR: usize>(
     depth: usize,
-    a: *const bf16,
-    a_stride: usize,
+    a: Rows<bf16>,
     b: *const bf16,
     c: *const f32,
     stride: usize,
@@ -55,7 +52,7 @@ pub(super) unsafe fn finishing<const MR: usize>(
     finish: Finish<'_, bf16>,
 ) {
     // SAFETY: each row has 32 elements from `i * finish.stride` on; the rest is the caller's duty.
-    unsafe { end(of_lines::<MR>(depth, a, a_stride, b, c, stride, accumulate), finish) }
+    unsafe { end(of_lines::<MR>(depth, a, b, c, stride, accumulate), finish) }
 }
 
 /// The rows of tiles whose sums are in memory, 32 each.
@@ -153,18 +150,17 @@ unsafe fn round_denormals<const MR: usize>(sums: [[__m512; 2]; MR], finish: Fini
 #[target_feature(enable = "avx512f,avx512bf16")]
 unsafe fn of_lines<const MR: usize>(
     depth: usize,
-    a: *const bf16,
-    a_stride: usize,
+    a: Rows<bf16>,
     b: *const bf16,
     c: *const f32,
     stride: usize,
     accumulate: bool,
 ) -> [[__m512; 2]; MR] {
     // Three lines, from each of which one addressing mode reaches the next three.
-    let lines: [*const bf16; 3] = std::array::from_fn(|i| a.wrapping_add(4 * i * a_stride));
+    let lines: [*const bf16; 3] = std::array::from_fn(|i| a.start.wrapping_add(4 * i * a.stride));
     // SAFETY: each of `MR` lines has `depth / 2` pairs (caller), which need not be aligned; the rest is the caller's duty.
     unsafe {
-        let pair = |step: usize, i: usize| lines[i / 4].add(i % 4 * a_stride + 2 * step).cast();
+        let pair = |step: usize, i: usize| lines[i / 4].add(i % 4 * a.stride + 2 * step).cast();
         multiply::<MR>(depth, pair, b, c, stride, accumulate)
     }
 }

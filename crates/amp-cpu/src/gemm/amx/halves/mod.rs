@@ -58,12 +58,20 @@ pub(crate) fn product(a: &Matrix, b: &Matrix, sink: &dyn Sink<f32>, threads: Thr
 /// The kernel for so many terms.
 fn kernel(depth: usize) -> MicroKernel<bf16> {
     let cut = Cut { usual: PARTS * STEP * 4, longest: PARTS * STEP * 6, step: PARTS * STEP };
-    let (tile, direct) = if depth > SHORT {
-        (tile::tile::<false> as _, tile::direct::<false> as _)
-    } else {
-        (tile::tile::<true> as _, tile::direct::<true> as _)
+    let few = MicroKernel {
+        depth: cut,
+        tile: tile::tile::<true>,
+        direct: Some(tile::direct::<true, false>),
+        ahead: None,
+        scattered: None,
+        streamed: None,
+        ..super::kernel()
     };
-    MicroKernel { depth: cut, tile, direct: Some(direct), scattered: None, streamed: None, ..super::kernel() }
+    if depth <= SHORT {
+        return few;
+    }
+    let [direct, ahead] = [tile::direct::<false, false> as _, tile::direct::<false, true> as _].map(Some);
+    MicroKernel { tile: tile::tile::<false>, direct, ahead, ..few }
 }
 
 /// A matrix of F16 as its parts.
