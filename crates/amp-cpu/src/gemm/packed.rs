@@ -87,7 +87,12 @@ impl<'a, E: Multiply> Plan<'a, E> {
     /// If it is worth it for an operand that is used `uses` times.
     pub(super) fn new(operand: &'a dyn Operand<E>, panel: Panel, block: usize, uses: usize) -> Option<Self> {
         let plan = Self { operand, panel, block, group: GROUP.next_multiple_of(panel.width) };
-        (uses >= 2 && plan.len() <= PREPACK).then_some(plan)
+        (uses >= 2 && Self::fits(operand, panel)).then_some(plan)
+    }
+
+    /// Whether an operand is not too large for it.
+    pub(super) fn fits(operand: &dyn Operand<E>, panel: Panel) -> bool {
+        panel.len(operand.rows(), operand.depth()) <= PREPACK
     }
 
     fn padded(&self) -> usize {

@@ -105,7 +105,8 @@ impl<'a, T> Place<'a, T> {
 /// Bytes after which addresses share the sets of a first-level cache. Rows so far apart, as 2048 BF16 are, fill the ways of
 /// sixteen sets: while others used the memory too, 2048³ took two threads of Zen 5 31 to 46 ms on rows as they lay and 22 ms
 /// from F32 that was packed; alone, 21 ms either way. Strips that AMX multiplies by all of a right side are read where they lie: two
-/// threads of a Xeon take 6.9 ms for 2048³ and 64 for 4096³, where packing each strip took 7.3 and 75.
+/// threads of a Xeon take 6.9 ms for 2048³ and 64 for 4096³, where packing each strip took 7.3 and 75, and all of them in
+/// advance, so that tiles prefetch them, 7.1 and 60.
 const PAGE: usize = 4096;
 /// Lines of a tile that may share a set: the other ways are for the panel and the sums.
 const WAYS: usize = 8;
@@ -154,12 +155,16 @@ pub(crate) fn product_with<E: Multiply>(
     let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
     let again_and_again = !blocks.resident && blocks.across() > 1;
     let collide = |lines: &Lines<E>| again_and_again && alike(lines.stride * size_of::<E>()) > WAYS;
-    let lines = a.lines().filter(|lines| by_lines && depth.is_multiple_of(left.step) && !collide(lines));
+    let read_often = blocks.resident && blocks.across() > a.repeats();
+    // Tiles can prefetch what is packed in one piece.
+    let moved = read_often && kernel.ahead.is_some() && Plan::fits(a, left);
+    let in_place = |lines: &Lines<E>| depth.is_multiple_of(left.step) && !collide(lines);
+    let lines = if by_lines && !moved { a.lines().filter(in_place) } else { None };
     let uses = match blocks.resident {
         _ if blocks.apart || lines.is_some() => 1,
         // Panels of few rows would be packed from short runs of memory.
         true if !by_lines => 2,
-        true if blocks.across() <= a.repeats() => 1,
+        true if !read_often => 1,
         _ => blocks.across(),
     };
     let again = if blocks.apart { 1 } else { blocks.down() };

@@ -15,8 +15,8 @@
 //! [`leave`], for pairs of them may be nested: configuring takes as long as three steps of the depth. [`MicroKernel::prepared`] is
 //! the only way to either, and nothing in between calls foreign code.
 //!
-//! **Speed.** `tdpbf16ps` starts every 16 cycles; two tile loads for two of them, a block of 256 terms at a time, leave the
-//! left side in the L2 cache and the right side's panel (16 KiB) in L1. On a Xeon a core reaches 3.74 TFLOP/s like that, of
+//! **Speed.** `tdpbf16ps` starts every 16 cycles; two tile loads for two of them, a block of some terms at a time, leave the
+//! left side in the L2 cache and the right side's panel in L1. On a Xeon a core reaches 3.74 TFLOP/s like that, of
 //! 3.85 in registers. Writing a tile's sums to L2 and reading them again brings it down to 2.1, so a right side stays in L2
 //! ([`super::resident`]), or the sums do ([`super::deep`]). More in `benches/record/findings.md`.
 
@@ -52,7 +52,7 @@ const RESIDENT: usize = 5 << 18;
 /// The kernel, for machines where [`is_usable`].
 pub(crate) fn kernel() -> MicroKernel<bf16> {
     let panels = [STEP, 2].map(|group| Panel { width: SIDE, group, step: STEP });
-    let depth = Cut { usual: 256, longest: 384, step: STEP };
+    let depth = Cut { usual: 384, longest: 512, step: STEP };
     MicroKernel {
         pace: 2 * PER_CYCLE,
         depth,
