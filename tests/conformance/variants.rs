@@ -28,6 +28,9 @@ fn products_of_fixed_ranks() {
             conform!(device, "einsum", all, floats([&[2, 3, k], &[2, 5, k]]), Terms(k), |a| {
                 a.x[0].einsum("bik,bjk->jbi", &a.x[1])
             });
+            conform!(device, "einsum_of", all, floats([&[3, k], &[k, 5], &[3, 5]]), Terms(5 * k), |a| {
+                Tensor::einsum_of(&[&a.x[0], &a.x[1], &a.x[2]], "bi,ij,bj->b")
+            });
             conform!(device, "meshgrid", all, floats([&[k], &[5]]), Exact, |a| {
                 Ok(Tensor::meshgrid(&[&a.x[0], &a.x[1]], Indexing::Xy)?.remove(1))
             });

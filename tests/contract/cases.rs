@@ -95,6 +95,7 @@ cases! {
     vecdot lower -> P, [2, 3, 4] [3, 4] [1]: |a, b, c| a.vecdot(b, -1);
     mv lower -> P, [3, 4] [4] [1]: |a, b, c| a.mv(b);
     einsum lower -> P, [2, 3, 4] [2, 5, 4] [1]: |a, b, c| a.einsum("bik,bjk->jbi", b);
+    einsum_of lower -> P, [2, 3] [3, 4] [2, 4]: |a, b, c| Tensor::einsum_of(&[a, b, c], "bi,ij,bj->b");
     linear lower -> P, [3, 4] [5, 4] [5]: |a, b, c| a.linear(b, Some(c));
     conv1d lower -> P, [2, 3, 8] [4, 3, 3] [4]: |a, b, c| a.conv1d(b, Some(c), ConvOptions::default());
     conv2d lower -> P, [2, 3, 5, 5] [4, 3, 3, 3] [4]: |a, b, c| a.conv2d(b, Some(c), ConvOptions::default());

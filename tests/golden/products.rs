@@ -26,6 +26,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         }
         "tensordot" => (Accumulated, c.x(0).tensordot(&c.x(1), c.size("axes"))?.into()),
         "tensordot_over" => (Accumulated, c.x(0).tensordot_over(&c.x(1), c.axes("left"), c.axes("right"))?.into()),
+        "einsum_of" => (
+            Accumulated,
+            Tensor::einsum_of(&(0..c.count()).map(|i| c.x(i)).collect::<Vec<_>>(), c.text("equation"))?.into(),
+        ),
         "kron" => (Accumulated, c.x(0).kron(&c.x(1))?.into()),
         "cross" => (Accumulated, c.x(0).cross(&c.x(1), c.axis())?.into()),
         "addmm" => (Accumulated, c.x(0).addmm(&c.x(1), &c.x(2))?.into()),

@@ -1,14 +1,15 @@
 //! Einstein summation.
 
+use super::Part;
 use super::reduce::fold;
 use crate::precision::{Element, Float, SamePrecision};
-use crate::shape::IntoShape;
 use crate::tensor::Tensor;
-use crate::{Error, Result};
+use crate::{Error, IntoShape, Result};
 use amp_cpu::{MAX_RANK, Reduce};
 
 impl<P: Float> Tensor<P> {
-    /// The sum of products of two tensors that `equation` describes (`torch.einsum(equation, self, other)`).
+    /// The sum of products of two tensors that `equation` describes (`torch.einsum(equation, self, other)`); of one tensor, or
+    /// of more than two, [`einsum_of`](Self::einsum_of).
     ///
     /// `"bij,bjk->bik"` names the dimensions of both tensors and of the result. Letters of both tensors that the result
     /// lacks are summed over, as one matrix product; those of one tensor only are summed before it. `...` stands for the
@@ -27,68 +28,127 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q>,
     {
-        let other = Self::from_raw(other.raw.clone());
-        let Equation { mut operands, result } = Equation::parse(equation, [self.rank(), other.rank()])?;
-        let [left, right] = &mut operands;
-        let mut pair = [self.diagonals(left)?, other.diagonals(right)?];
-        broadcast(&mut operands, &mut pair)?;
-        let [x, y] = &pair;
-        let plan = Plan::new(equation, &operands, &result, [x.dims(), y.dims()])?;
-        let shape = plan.shape.into_shape("einsum")?;
-        let [left, right] = &plan.operands;
-        let product = left.arranged(x)?.matmul(&right.arranged(y)?)?;
-        product.reshape(shape)?.permute(&plan.order)
+        summed(equation, &[self, &Self::from_raw(other.raw.clone())])
     }
 
-    /// Each of `letters` once: of those that occur again, the diagonal, which is the last dimension then.
+    /// The sum of products of all `tensors` that `equation` describes (`torch.einsum(equation, *tensors)`), written as for
+    /// [`einsum`](Self::einsum): `"ij->ji"`, `"ii->"` of one tensor, `"bi,ij,bj->b"` of three.
+    ///
+    /// The tensors are multiplied from left to right, two at a time: put those first whose product is small.
+    ///
+    /// # Precision
+    /// That of [`einsum`](Self::einsum); each of the products is rounded.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when there are no tensors, or the equation does not fit them. Letters do not broadcast.
     #[track_caller]
-    fn diagonals(&self, letters: &mut Vec<char>) -> Result<Self> {
-        let mut x = self.clone();
-        while let Some((first, again)) = repeated(letters) {
-            x = x.diagonal(0, first as isize, again as isize)?;
-            letters.remove(again);
-            let letter = letters.remove(first);
-            letters.push(letter);
+    pub fn einsum_of(tensors: &[impl Part<P>], equation: &str) -> Result<Self> {
+        let tensors: Vec<&Self> = tensors.iter().map(Part::tensor).collect();
+        summed(equation, &tensors).map_err(|error| error.named("einsum_of"))
+    }
+}
+
+/// A tensor and a letter for each of its dimensions.
+struct Term<P: Float> {
+    letters: Vec<char>,
+    x: Tensor<P>,
+}
+
+#[track_caller]
+fn summed<P: Float>(text: &str, tensors: &[&Tensor<P>]) -> Result<Tensor<P>> {
+    let Equation { operands, result } = Equation::parse(text, tensors)?;
+    agree(text, &operands, tensors)?;
+    let mut terms = Vec::with_capacity(tensors.len());
+    for (letters, x) in operands.into_iter().zip(tensors) {
+        terms.push(Term { letters, x: (*x).clone() }.without_repeats()?);
+    }
+    let mut terms = terms.into_iter();
+    let Some(mut product) = terms.next() else {
+        return Err(Error::argument("einsum", "tensors", "one or more", "none"));
+    };
+    while let Some(next) = terms.next() {
+        let wanted: Vec<&[char]> = terms.as_slice().iter().map(|term| &*term.letters).chain([&*result]).collect();
+        product = product.times(next, |c| wanted.iter().any(|letters| letters.contains(&c)))?;
+    }
+    product.only(&result)
+}
+
+impl<P: Float> Term<P> {
+    /// Each letter once: of those that occur again, the diagonal, which is the last dimension then.
+    #[track_caller]
+    fn without_repeats(mut self) -> Result<Self> {
+        while let Some((first, again)) = repeated(&self.letters) {
+            self.x = self.x.diagonal(0, first as isize, again as isize)?;
+            self.letters.remove(again);
+            let letter = self.letters.remove(first);
+            self.letters.push(letter);
         }
-        Ok(x)
+        Ok(self)
+    }
+
+    /// The product, summed over letters that are not `kept`, as one of batches of matrices.
+    #[track_caller]
+    fn times(mut self, mut other: Self, kept: impl Fn(char) -> bool) -> Result<Self> {
+        broadcast(&mut self, &mut other)?;
+        let (left, right) = (&self.letters, &other.letters);
+        let pick = |from: &[char], test: &dyn Fn(char) -> bool| from.iter().copied().filter(|&c| test(c)).collect();
+        let batch: Vec<char> = pick(left, &|c| right.contains(&c) && kept(c));
+        let inner: Vec<char> = pick(left, &|c| right.contains(&c) && !kept(c));
+        let rows: Vec<char> = pick(left, &|c| !right.contains(&c) && kept(c));
+        let columns: Vec<char> = pick(right, &|c| !left.contains(&c) && kept(c));
+        let letters = [batch.as_slice(), &rows, &columns].concat();
+        let sizes: Vec<usize> = letters.iter().map(|&c| self.size(c).or(other.size(c)).unwrap_or(1)).collect();
+        let shape = sizes.into_shape("einsum")?;
+        let product = self.matrices([&batch, &rows, &inner])?.matmul(&other.matrices([&batch, &inner, &columns])?)?;
+        Ok(Self { letters, x: product.reshape(shape)? })
+    }
+
+    /// Three dimensions, each of several letters; the others are summed over.
+    #[track_caller]
+    fn matrices(&self, groups: [&[char]; 3]) -> Result<Tensor<P>> {
+        let shape = groups.map(|group| group.iter().filter_map(|&c| self.size(c)).product::<usize>());
+        self.only(&groups.concat())?.reshape(shape)
+    }
+
+    /// The dimensions of `wanted`, in this order; the others are summed over.
+    #[track_caller]
+    fn only(&self, wanted: &[char]) -> Result<Tensor<P>> {
+        let (left, gone): (Vec<_>, Vec<_>) = self.letters.iter().enumerate().partition(|(_, c)| wanted.contains(c));
+        let left: Vec<char> = left.into_iter().map(|(_, &c)| c).collect();
+        let gone: Vec<usize> = gone.into_iter().map(|(i, _)| i).collect();
+        let summed = match gone.is_empty() {
+            true => self.x.clone(),
+            false => Tensor::from_raw(fold("einsum", Reduce::Sum, &self.x.raw, &gone, 1.0)?).drop_axes(&gone, false)?,
+        };
+        let order = wanted.iter().filter_map(|c| left.iter().position(|l| l == c)).map(|i| i as isize);
+        summed.permute(order.collect::<Vec<_>>())
+    }
+
+    fn size(&self, letter: char) -> Option<usize> {
+        Some(self.x.dims()[self.letters.iter().position(|&c| c == letter)?])
     }
 }
 
 /// Drops dimensions of `...` that are 1 where those of the other tensor are not.
-fn broadcast<P: Float>(letters: &mut [Vec<char>; 2], pair: &mut [Tensor<P>; 2]) -> Result<()> {
-    for places in 0..MAX_RANK {
-        let [Some(a), Some(b)] = letters.each_ref().map(|of| of.iter().position(|&c| c == unnamed(places))) else {
-            continue;
+#[track_caller]
+fn broadcast<P: Float>(a: &mut Term<P>, b: &mut Term<P>) -> Result<()> {
+    for letter in (0..MAX_RANK).map(unnamed) {
+        let thin = match (a.size(letter), b.size(letter)) {
+            (Some(1), Some(size)) if size != 1 => &mut *a,
+            (Some(size), Some(1)) if size != 1 => &mut *b,
+            _ => continue,
         };
-        let sizes = [pair[0].dims()[a], pair[1].dims()[b]];
-        if let Some(i) = sizes.iter().position(|&size| size == 1).filter(|_| sizes[0] != sizes[1]) {
-            let axis = [a, b][i];
-            letters[i].remove(axis);
-            pair[i] = pair[i].squeeze(axis as isize)?;
-        }
+        let axis = thin.letters.iter().position(|&c| c == letter).unwrap_or_default();
+        thin.letters.remove(axis);
+        thin.x = thin.x.squeeze(axis as isize)?;
     }
     Ok(())
 }
 
-/// The letters of both operands and of the result, where `...` is one for each dimension it stands for.
+/// The letters of the operands and of the result, where `...` is one for each dimension it stands for.
 struct Equation {
-    operands: [Vec<char>; 2],
+    operands: Vec<Vec<char>>,
     result: Vec<char>,
-}
-
-/// An operand on its way to a batch of matrices.
-struct Operand {
-    /// Axes that are summed first.
-    sums: Vec<usize>,
-    order: Vec<isize>,
-    shape: [usize; 3],
-}
-
-struct Plan {
-    operands: [Operand; 2],
-    /// The product with its axes apart, and their order in the result.
-    shape: Vec<usize>,
-    order: Vec<isize>,
 }
 
 fn refused(expected: impl Into<String>, equation: &str) -> Error {
@@ -123,15 +183,16 @@ fn operand(text: &str, part: &str, rank: usize) -> Result<(Vec<char>, usize)> {
 }
 
 impl Equation {
-    fn parse(text: &str, ranks: [usize; 2]) -> Result<Self> {
+    fn parse<P: Float>(text: &str, tensors: &[&Tensor<P>]) -> Result<Self> {
         let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        let (operands, result) = plain.split_once("->").map_or((plain.as_str(), None), |(a, b)| (a, Some(b)));
-        let pair = operands.split_once(',').filter(|(_, right)| !right.contains(','));
-        let Some((left, right)) = pair else { return Err(refused("two operands", text)) };
-        let ((left, first), (right, second)) = (operand(text, left, ranks[0])?, operand(text, right, ranks[1])?);
-        let operands = [left, right];
+        let (parts, result) = plain.split_once("->").map_or((plain.as_str(), None), |(a, b)| (a, Some(b)));
+        if parts.split(',').count() != tensors.len() {
+            return Err(refused(format!("as many operands as there are tensors, {}", tensors.len()), text));
+        }
+        let operands = parts.split(',').zip(tensors).map(|(part, x)| operand(text, part, x.rank()));
+        let (operands, covered): (Vec<_>, Vec<_>) = operands.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let result = match result {
-            Some(result) => letters(text, result, first.max(second))?,
+            Some(result) => letters(text, result, covered.into_iter().max().unwrap_or(0))?,
             None => implied(&operands),
         };
         if repeated(&result).is_some() {
@@ -144,61 +205,26 @@ impl Equation {
     }
 }
 
-impl Plan {
-    /// For operands of distinct letters.
-    fn new(text: &str, operands: &[Vec<char>; 2], result: &[char], dims: [&[usize]; 2]) -> Result<Self> {
-        let [left, right] = operands;
-        let sizes =
-            |c: char| operands.iter().zip(dims).filter_map(move |(o, d)| Some(d[o.iter().position(|&l| l == c)?]));
-        let size = |c: char| sizes(c).next().unwrap_or(1);
-        if let Some(c) = left.iter().find(|&&c| sizes(c).any(|other| other != size(c))) {
-            let name = if c.is_ascii() { c.to_string() } else { "...".into() };
-            return Err(refused(format!("one size for `{name}` in {:?} and {:?}", dims[0], dims[1]), text));
-        }
-        let kept = |c: &char| result.contains(c);
-        let pick = |from: &[char], test: &dyn Fn(&char) -> bool| from.iter().copied().filter(test).collect::<Vec<_>>();
-        let batch = pick(left, &|c| right.contains(c) && kept(c));
-        let inner = pick(left, &|c| right.contains(c) && !kept(c));
-        let rows = pick(left, &|c| !right.contains(c) && kept(c));
-        let columns = pick(right, &|c| !left.contains(c) && kept(c));
-        let product = [batch.as_slice(), &rows, &columns].concat();
-        Ok(Self {
-            operands: [
-                Operand::new(left, [&batch, &rows, &inner], size),
-                Operand::new(right, [&batch, &inner, &columns], size),
-            ],
-            shape: product.iter().map(|&c| size(c)).collect(),
-            order: positions(result, &product),
-        })
-    }
-}
-
-impl Operand {
-    fn new(letters: &[char], groups: [&[char]; 3], size: impl Fn(char) -> usize) -> Self {
-        let wanted = groups.concat();
-        let (left, gone): (Vec<_>, Vec<_>) = letters.iter().enumerate().partition(|(_, c)| wanted.contains(c));
-        let left: Vec<char> = left.into_iter().map(|(_, &c)| c).collect();
-        Self {
-            sums: gone.into_iter().map(|(i, _)| i).collect(),
-            order: positions(&wanted, &left),
-            shape: groups.map(|group| group.iter().map(|&c| size(c)).product()),
-        }
-    }
-
-    #[track_caller]
-    fn arranged<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        let summed = match self.sums.is_empty() {
-            true => x.clone(),
-            false => {
-                Tensor::from_raw(fold("einsum", Reduce::Sum, &x.raw, &self.sums, 1.0)?).drop_axes(&self.sums, false)?
+/// There is one size for each letter; dimensions of `...` may be 1 instead.
+fn agree<P: Float>(text: &str, operands: &[Vec<char>], tensors: &[&Tensor<P>]) -> Result<()> {
+    let mut seen: Vec<(char, usize, &[usize])> = Vec::new();
+    for (letters, x) in operands.iter().zip(tensors) {
+        for (&c, &size) in letters.iter().zip(x.dims()).filter(|(c, size)| c.is_ascii() || **size != 1) {
+            match seen.iter().find(|(other, ..)| *other == c) {
+                Some((_, first, dims)) if *first != size => {
+                    let name = if c.is_ascii() { c.to_string() } else { "...".into() };
+                    return Err(refused(format!("one size for `{name}` in {dims:?} and {:?}", x.dims()), text));
+                }
+                Some(_) => {}
+                None => seen.push((c, size, x.dims())),
             }
-        };
-        summed.permute(&self.order)?.reshape(self.shape)
+        }
     }
+    Ok(())
 }
 
 /// The dimensions of `...`, then the letters that occur once, in alphabetical order.
-fn implied(operands: &[Vec<char>; 2]) -> Vec<char> {
+fn implied(operands: &[Vec<char>]) -> Vec<char> {
     let all = operands.concat();
     let mut dots: Vec<char> = all.iter().copied().filter(|c| !c.is_ascii()).collect();
     dots.sort_unstable_by(|a, b| b.cmp(a));
@@ -212,11 +238,6 @@ fn implied(operands: &[Vec<char>; 2]) -> Vec<char> {
 /// The first letter that occurs again: both places.
 fn repeated(letters: &[char]) -> Option<(usize, usize)> {
     (0..letters.len()).find_map(|i| Some((i, i + 1 + letters[i + 1..].iter().position(|c| *c == letters[i])?)))
-}
-
-/// Where each of `letters` stands in `of`.
-fn positions(letters: &[char], of: &[char]) -> Vec<isize> {
-    letters.iter().filter_map(|c| of.iter().position(|o| o == c)).map(|i| i as isize).collect()
 }
 
 #[cfg(test)]
@@ -278,6 +299,39 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_tensors_are_products_by_hand() -> Result<()> {
+        manual_seed(43);
+        let (x, w, y) = (random(&[4, 3]), random(&[3, 5]), random(&[4, 5]));
+        let (m, q, thin) = (random(&[3, 3]), random(&[2, 3, 4]), random(&[1, 4]));
+        let diagonal = m.diagonal(0, 0, 1)?;
+        let of = |tensors: &[&Tensor<F64>], equation| Tensor::einsum_of(tensors, equation);
+        let bilinear = x.matmul(&w)?.mul(&y)?;
+        let cases = [
+            (of(&[&x], "ij->ji")?, x.t()?),
+            (of(&[&x], "ba")?, x.t()?),
+            (of(&[&x], "ij->")?, x.sum_all()?),
+            (of(&[&x], "ij->j")?, x.sum(0, false)?),
+            (of(&[&m], "ii->i")?, diagonal.clone()),
+            (of(&[&m], "ii")?, m.trace()?),
+            (of(&[&q], "...i->i...")?, q.permute([2, 0, 1])?),
+            (of(&[&x, &w], "ij,jk->ki")?, x.matmul(&w)?.t()?),
+            (of(&[&x, &w, &y], "bi,ij,bj->b")?, bilinear.sum(1, false)?),
+            (of(&[&x, &w, &y], "bi,ij,bj")?, bilinear.sum_all()?),
+            (of(&[&x, &m, &w, &y], "bi,ij,jk,bk->kb")?, x.matmul(&m)?.matmul(&w)?.mul(&y)?.t()?),
+            (of(&[&x, &m, &w], "bi,ii,ik->bk")?, x.mul(&diagonal)?.matmul(&w)?),
+            (of(&[&thin, &q, &thin], "...i,...i,...i->...i")?, q.mul(&thin.sqr()?)?),
+            (of(&[&thin, &thin, &q], "...i,...i,...i->...")?, q.mul(&thin.sqr()?)?.sum(2, false)?),
+        ];
+        for (i, (found, expected)) in cases.iter().enumerate() {
+            assert_eq!(found.dims(), expected.dims(), "case {i}");
+            let diff = found.sub(expected)?.abs()?.max_all()?.item()?;
+            assert!(diff <= 1e-12, "case {i}: {diff}");
+        }
+        assert!(Tensor::<F64>::einsum_of(&[&x; 0], "").is_err());
+        Ok(())
+    }
+
+    #[test]
     fn gradients_agree_with_differences() {
         manual_seed(42);
         let (a, b) = (random(&[2, 3, 2]), random(&[2, 4, 3]));
@@ -285,14 +339,23 @@ mod tests {
             let check = gradcheck(|t| t[0].einsum(equation, &t[1])?.sqr(), &[a.clone(), b.clone()]).unwrap();
             assert!(check.agrees(), "{equation}: {check:?}");
         }
+        let (w, c) = (random(&[3, 3]), random(&[2, 3]));
+        for (equation, count) in [("bij->jb", 1), ("bij,cki->ck", 2), ("bij,cki,jj->bc", 3), ("bij,cki,jj,bi->c", 4)] {
+            let inputs = [a.clone(), random(&[2, 2, 3]), random(&[2, 2]), c.clone()];
+            let check = gradcheck(|t| Tensor::einsum_of(t, equation)?.sqr(), &inputs[..count]).unwrap();
+            assert!(check.agrees(), "{equation}: {check:?}");
+        }
+        let check = gradcheck(|t| Tensor::einsum_of(t, "ii->i")?.sqr(), &[w]).unwrap();
+        assert!(check.agrees(), "{check:?}");
     }
 
     #[test]
     fn equations_that_fit_nothing_are_errors() {
         let x = random(&[2, 3]);
         for (equation, says) in [
-            ("ij", "two operands"),
-            ("ij,jk,kl->il", "two operands"),
+            ("ij", "as many operands as there are tensors, 2"),
+            ("ij,jk,kl->il", "as many operands as there are tensors, 2"),
+            ("ii,jk->i", "one size for `i` in [2, 3] and [2, 3]"),
             ("i1,1j->ij", "letters, and `...` once"),
             ("i..,ij->j", "2 letters for a tensor of 2 dimensions, not `i..`"),
             ("ij,ij->i..", "letters, and `...` once"),

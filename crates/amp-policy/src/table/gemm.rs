@@ -61,6 +61,10 @@ pub(crate) const OPS: &[Op] = &[
     )
     .tensors(&[0, 2])
     .implemented(),
+    Op::new("einsum_of", Family::Gemm, Class::Lower, "decomposes to bmm, as einsum")
+        .torch("einsum")
+        .list()
+        .implemented(),
     Op::new(
         "tensordot",
         Family::Gemm,
