@@ -76,6 +76,18 @@ def modules():
     module_case("gru_cell_twice", twice(torch.nn.GRUCell)(3, 4), (2, 3), input=3, hidden=4)
     module_case("rnn_cell_twice/tanh", twice(torch.nn.RNNCell)(3, 4), (2, 3), input=3, hidden=4, relu=False)
     module_case("rnn_cell_twice/relu", twice(torch.nn.RNNCell)(3, 4, nonlinearity="relu"), (2, 3), input=3, hidden=4, relu=True)
+    for name, kind in (("lstm", lstm), ("gru", gru), ("rnn", rnn)):
+        extra = dict(relu=False) if name == "rnn" else {}
+        options = dict(num_layers=2, bidirectional=True, bias=False, batch_first=True)
+        module_case(f"{name}/no_bias", kind(3, 4, **options), (2, 5, 3), input=3, hidden=4, layers=2, bidirectional=True, bias=False, **extra)
+    module_case("lstm_cell_twice/no_bias", twice(torch.nn.LSTMCell)(3, 4, bias=False), (2, 3), input=3, hidden=4, bias=False)
+    mha = torch.nn.MultiheadAttention(6, 2, bias=False, batch_first=True)
+    module_case("multi_head_attention/no_bias", SelfAttention(mha, causal=True), (2, 5, 6), heads=2, causal=True, bias=False)
+    for averaged in (False, True):
+        mha = torch.nn.MultiheadAttention(6, 2, kdim=4, vdim=3, batch_first=True)
+        torch.nn.init.normal_(mha.in_proj_bias)
+        tag = "averaged" if averaged else "each_head"
+        module_case(f"attention_weights/{tag}", Weighing(mha, averaged), (2, 5, 6), heads=2, averaged=averaged)
 
 
 def twice(kind):
@@ -107,6 +119,17 @@ class SelfAttention(torch.nn.Module):
         hidden = torch.triu(torch.ones(steps, steps, dtype=torch.bool), 1) if self.causal else None
         padding = torch.arange(steps) >= torch.tensor(self.lengths)[:, None] if self.lengths else None
         return self.mha(x, x, x, need_weights=False, attn_mask=hidden, key_padding_mask=padding)[0]
+
+
+class Weighing(torch.nn.Module):
+    """Attention to parts of the queries, with its weights."""
+
+    def __init__(self, mha, averaged):
+        super().__init__()
+        self.mha, self.averaged = mha, averaged
+
+    def forward(self, x):
+        return self.mha(x, x[:, :4, :4], x[:, :4, 3:], average_attn_weights=self.averaged)
 
 
 def spectral_norm(weight, right):

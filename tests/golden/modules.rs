@@ -14,6 +14,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "lstm" => {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
             let module = nn::Lstm::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            let module = if without_bias(c) { module.without_bias() } else { module };
             load(c, &module)?;
             let (y, state) = match lengths(c) {
                 Some(lengths) => module.forward_padded(&c.x(0), &lengths)?,
@@ -24,6 +25,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "gru" => {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
             let module = nn::Gru::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            let module = if without_bias(c) { module.without_bias() } else { module };
             load(c, &module)?;
             let (y, h) = match lengths(c) {
                 Some(lengths) => module.forward_padded(&c.x(0), &lengths)?,
@@ -34,6 +36,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "rnn" => {
             let (inputs, hidden, layers) = (c.size("input"), c.size("hidden"), c.size("layers"));
             let module = nn::Rnn::stacked(inputs, hidden, layers, c.flag("bidirectional"), &device)?;
+            let module = if without_bias(c) { module.without_bias() } else { module };
             let module = if c.flag("relu") { module.relu() } else { module };
             load(c, &module)?;
             let (y, h) = match lengths(c) {
@@ -44,6 +47,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         }
         "lstm_cell_twice" => {
             let module = nn::LstmCell::new(c.size("input"), c.size("hidden"), &device)?;
+            let module = if without_bias(c) { module.without_bias() } else { module };
             load(c, &module)?;
             let x = c.x(0);
             let state = module.forward_from(&x, &module.forward(&x)?)?;
@@ -64,6 +68,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         }
         "multi_head_attention" => {
             let module = nn::MultiHeadAttention::new(6, c.size("heads"), &device)?.causal(c.flag("causal"));
+            let module = if without_bias(c) { module.without_bias() } else { module };
             load(c, &module)?;
             let x = c.x(0);
             let y = if c.given("lengths") {
@@ -74,6 +79,15 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
                 module.forward(&x, &x, &x, None)?
             };
             (Accumulated, y.into())
+        }
+        "attention_weights" => {
+            let module = nn::MultiHeadAttention::across(6, c.size("heads"), 4, 3, &device)?;
+            load(c, &module)?;
+            let x = c.x(0);
+            let part = x.narrow(1, 0, 4)?;
+            let (key, value) = (part.narrow(2, 0, 4)?, part.narrow(2, 3, 3)?);
+            let (y, weights) = module.forward_with_weights(&x, &key, &value, None, c.flag("averaged"))?;
+            (Accumulated, vec![y, weights].into())
         }
         "transformer_encoder_layer" => {
             let module = nn::TransformerEncoderLayer::new(6, 2, 10, &device)?.dropout(0.0);
@@ -128,6 +142,10 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
 
 fn activation(c: &Case) -> nn::Activation {
     if c.text("activation") == "gelu" { nn::Activation::Gelu } else { nn::Activation::Relu }
+}
+
+fn without_bias(c: &Case) -> bool {
+    c.given("bias") && !c.flag("bias")
 }
 
 /// After how many steps each sequence ends.

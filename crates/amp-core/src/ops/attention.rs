@@ -2,14 +2,15 @@
 
 use super::grouped_attention::Groups;
 use super::matmul::{accumulator, with_axis};
-use super::stored_attention::stored;
+use super::reduce::fold;
+use super::stored_attention::weights;
 use crate::autograd::{Pass, Saved, record};
 use crate::backend::{AttentionScores, Buffer};
 use crate::precision::{Bool, Element, F32, F64, Float, SamePrecision};
 use crate::raw::RawTensor;
 use crate::tensor::Tensor;
 use crate::{Error, IntoShape, Result, shape};
-use amp_cpu::{AttentionGrads, DType, Dims, Layout};
+use amp_cpu::{AttentionGrads, DType, Dims, Layout, Reduce};
 
 pub(super) const OP: &str = "scaled_dot_product_attention";
 
@@ -92,7 +93,7 @@ impl<P: Float> Tensor<P> {
             let qkv = [&self.raw, &key.raw, &value.raw];
             return Ok(Self::from_raw(attention(qkv, mask.map(|mask| &mask.raw), options)?));
         }
-        self.stored_attention::<P>([&key.to()?, &value.to()?], None, mask, options)
+        Ok(self.stored_attention::<P>([&key.to()?, &value.to()?], None, mask, options)?.0)
     }
 
     /// As [`scaled_dot_product_attention`](Self::scaled_dot_product_attention), with `bias` added to the scores, to
@@ -118,24 +119,33 @@ impl<P: Float> Tensor<P> {
             let y = q.scaled_dot_product_attention_biased(&k, &v, &bias, mask.as_ref(), options.grouped(false))?;
             return groups.joined(&y);
         }
-        self.stored_attention([&key.to()?, &value.to()?], Some(bias), mask, options)
+        Ok(self.stored_attention([&key.to()?, &value.to()?], Some(bias), mask, options)?.0)
     }
 
+    /// The attention, and the weights `[.., T, S]` that it multiplies the values by.
     #[track_caller]
-    fn stored_attention<R: Float>(
+    pub(crate) fn stored_attention<R: Float>(
         &self,
         [key, value]: [&Self; 2],
         bias: Option<&Tensor<R>>,
         mask: Option<&Tensor<Bool>>,
         options: AttentionOptions,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Self)> {
         let plan = Plan::new([&self.raw, &key.raw, &value.raw], mask.map(|mask| &mask.raw), options)?;
         plan.mask(bias.map(|bias| &bias.raw))?;
-        let (qkv, scale) = ([self, key, value], plan.scale);
-        match P::DTYPE {
-            DType::F64 => stored::<F64, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options),
-            _ => stored::<F32, P>(qkv, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options),
-        }
+        let (qk, scale) = ([self, key], plan.scale);
+        let weights = match P::DTYPE {
+            DType::F64 => weights::<F64, P>(qk, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options)?,
+            _ => weights::<F32, P>(qk, bias.map(Tensor::to).transpose()?.as_ref(), mask, scale, options)?,
+        };
+        Ok((weights.matmul(value)?, weights))
+    }
+
+    /// The mean over the heads, `[N, heads, T, S]` to `[N, T, S]`.
+    #[track_caller]
+    pub(crate) fn mean_of_heads(&self) -> Result<Self> {
+        let share = 1.0 / self.dims()[1] as f64;
+        Self::from_raw(fold(OP, Reduce::Mean, &self.raw, &[1], share)?).drop_axes(&[1], false)
     }
 }
 

@@ -6,11 +6,11 @@ use crate::precision::{Bool, Float};
 use crate::tensor::Tensor;
 use crate::{Error, Result};
 
-/// `dropout(softmax(scale · q · kᵀ + bias)) · v` with scores and weights in precision `W`; a query that may attend to no key gives
-/// zeros. Shapes were checked.
+/// `dropout(softmax(scale · q · kᵀ + bias))` in precision `P`, computed in `W`; a query that may attend to no key has zeros.
+/// Shapes were checked.
 #[track_caller]
-pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
-    [query, key, value]: [&Tensor<P>; 3],
+pub(super) fn weights<W: Float + SoftmaxPrecision, P: Float>(
+    [query, key]: [&Tensor<P>; 2],
     bias: Option<&Tensor<W>>,
     mask: Option<&Tensor<Bool>>,
     scale: f64,
@@ -35,7 +35,7 @@ pub(super) fn stored<W: Float + SoftmaxPrecision, P: Float>(
         None => scores.softmax(-1)?,
         Some(refused) => hidden(&scores, &refused)?.softmax(-1)?.masked_fill(&refused, 0.0)?,
     };
-    weights.dropout(options.dropout, true)?.to::<P>()?.matmul(value)
+    weights.dropout(options.dropout, true)?.to::<P>()
 }
 
 /// The scores with minus infinity where they are `refused`; with 0 in rows of nothing else, which would be NaN.

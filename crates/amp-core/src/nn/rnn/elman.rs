@@ -1,6 +1,6 @@
 //! Plain recurrent networks.
 
-use super::{Cell, Recurrence, Single, Stack, padded};
+use super::{Cell, Recurrence, Single, Stack, biased, padded};
 use crate::nn::{Module, Visitor};
 use crate::precision::{F32, Float};
 use crate::tensor::Tensor;
@@ -61,6 +61,8 @@ impl Rnn {
 }
 
 padded!(Rnn, stack, Tensor<P>);
+biased!(Rnn, stack);
+biased!(RnnCell, cell);
 
 /// Hidden states to start from, `[layers * directions, N, H]`.
 struct RnnState<P: Float> {

@@ -1,6 +1,6 @@
 //! Gated recurrent units.
 
-use super::{Cell, Recurrence, Single, Stack, padded};
+use super::{Cell, Recurrence, Single, Stack, biased, padded};
 use crate::nn::{Module, Visitor};
 use crate::ops::gru_cell;
 use crate::precision::Float;
@@ -52,6 +52,8 @@ impl Gru {
 }
 
 padded!(Gru, 0, Tensor<P>);
+biased!(Gru, 0);
+biased!(GruCell, 0);
 
 /// Hidden states to start from, `[layers * directions, N, H]`.
 struct GruState<P: Float>(Tensor<P>);

@@ -1,6 +1,6 @@
 //! Long short-term memory.
 
-use super::{Cell, Recurrence, Single, Stack, padded};
+use super::{Cell, Recurrence, Single, Stack, biased, padded};
 use crate::nn::{Module, Visitor};
 use crate::ops::lstm_cell;
 use crate::precision::{F32, Float};
@@ -79,6 +79,8 @@ impl Lstm {
 }
 
 padded!(Lstm, 0, LstmState<P>);
+biased!(Lstm, 0);
+biased!(LstmCell, 0);
 
 impl<P: Float> Recurrence<P> for LstmState<P> {
     type State = (Tensor<P>, Tensor<F32>);

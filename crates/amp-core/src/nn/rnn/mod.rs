@@ -19,8 +19,8 @@ use crate::{Device, Error, Result};
 struct Cell {
     weight_ih: Parameter,
     weight_hh: Parameter,
-    bias_ih: Parameter,
-    bias_hh: Parameter,
+    /// Of the inputs' part and of the state's.
+    biases: Option<[Parameter; 2]>,
     /// What PyTorch appends to the names: `_l0`, `_l1_reverse`.
     suffix: String,
     reverse: bool,
@@ -34,8 +34,7 @@ impl Cell {
         Ok(Self {
             weight_ih: init::uniform([rows, inputs], bound, device)?,
             weight_hh: init::uniform([rows, hidden], bound, device)?,
-            bias_ih: init::uniform([rows], bound, device)?,
-            bias_hh: init::uniform([rows], bound, device)?,
+            biases: Some([init::uniform([rows], bound, device)?, init::uniform([rows], bound, device)?]),
             suffix,
             reverse,
         })
@@ -44,23 +43,24 @@ impl Cell {
     /// The inputs' part of all gates of all steps in one product, `[N, T, gates * H]`.
     #[track_caller]
     fn inputs<P: Float>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
-        x.linear(&self.weight_ih.to::<P>()?, Some(&self.bias_ih.to::<P>()?))
+        x.linear(&self.weight_ih.to::<P>()?, self.bias(0)?.as_ref())
     }
 
     /// The state's part of all gates of one step, `[N, gates * H]`.
     #[track_caller]
     fn hidden<P: Float>(&self, h: &Tensor<P>) -> Result<Tensor<P>> {
-        h.linear(&self.weight_hh.to::<P>()?, Some(&self.bias_hh.to::<P>()?))
+        h.linear(&self.weight_hh.to::<P>()?, self.bias(1)?.as_ref())
+    }
+
+    fn bias<P: Float>(&self, i: usize) -> Result<Option<Tensor<P>>> {
+        self.biases.as_ref().map(|biases| biases[i].to::<P>()).transpose()
     }
 
     fn visit(&self, visitor: &mut Visitor<'_>) {
-        let parts = [
-            ("weight_ih", &self.weight_ih),
-            ("weight_hh", &self.weight_hh),
-            ("bias_ih", &self.bias_ih),
-            ("bias_hh", &self.bias_hh),
-        ];
-        for (name, parameter) in parts {
+        let biases = self.biases.iter().flat_map(|[ih, hh]| [("bias_ih", ih), ("bias_hh", hh)]);
+        for (name, parameter) in
+            [("weight_ih", &self.weight_ih), ("weight_hh", &self.weight_hh)].into_iter().chain(biases)
+        {
             visitor.field(&format!("{name}{}", self.suffix), parameter);
         }
     }
@@ -141,6 +141,20 @@ macro_rules! padded {
 }
 use padded;
 
+/// What layers and single cells have alike; `$cells` is the field that has their parameters.
+macro_rules! biased {
+    ($layer:ident, $cells:tt) => {
+        impl $layer {
+            /// Removes the biases.
+            pub fn without_bias(mut self) -> Self {
+                self.$cells.remove_biases();
+                self
+            }
+        }
+    };
+}
+use biased;
+
 /// All layers and directions of a recurrent network.
 #[derive(Debug)]
 struct Stack {
@@ -175,6 +189,10 @@ impl Stack {
             }
         }
         Ok(Self { cells, inputs, hidden, directions, dropout: None })
+    }
+
+    fn remove_biases(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.biases = None);
     }
 
     /// Runs all layers over sequences of these lengths, if they are given; returns the outputs and the last state of each cell.
@@ -284,6 +302,10 @@ impl Single {
         Ok(Self { cell: Cell::new(inputs, hidden, gates, String::new(), device)?, inputs, hidden })
     }
 
+    fn remove_biases(&mut self) {
+        self.cell.biases = None;
+    }
+
     /// The inputs' part of all gates, `[N, gates * H]`.
     #[track_caller]
     fn inputs<P: Float>(&self, op: &'static str, x: &Tensor<P>) -> Result<Tensor<P>> {
@@ -298,7 +320,7 @@ impl Single {
     fn state<P: Float>(&self, op: &'static str, n: usize, given: Option<&Tensor<P>>) -> Result<Tensor<P>> {
         let shape = [n, self.hidden];
         match given {
-            None => Tensor::zeros(shape, self.cell.bias_hh.device()),
+            None => Tensor::zeros(shape, self.cell.weight_hh.device()),
             Some(state) => of_shape(op, state, &shape),
         }
     }

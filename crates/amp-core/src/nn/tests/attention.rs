@@ -19,6 +19,39 @@ fn attention_over_one_key_is_its_value() -> Result<()> {
     Ok(())
 }
 
+fn weights_are_those_of_the_output<P: Float>(tolerance: f32) -> Result<()> {
+    let d = cpu();
+    let attention = MultiHeadAttention::across(8, 2, 6, 4, &d)?.causal(true).dropout(0.3);
+    attention.eval();
+    let (q, k, v) = (randn(&[2, 3, 8]).tracked(), randn(&[2, 5, 6]), randn(&[2, 5, 4]));
+    let (q, k, v) = (q.to::<P>()?, k.to::<P>()?, v.to::<P>()?);
+    let mask = Tensor::<Bool>::from_fn([5], |i| i[0] > 0, &d)?;
+    let (y, each) = attention.forward_with_weights(&q, &k, &v, Some(&mask), false)?;
+    let (same, mean) = attention.forward_with_weights(&q, &k, &v, Some(&mask), true)?;
+    assert_eq!((each.dims(), mean.dims()), (&[2, 2, 3, 5][..], &[2, 3, 5][..]));
+    within(&y.to()?, &attention.forward(&q, &k, &v, Some(&mask))?.to()?, tolerance);
+    within(&y.to()?, &same.to()?, 0.0);
+    within(&mean.to()?, &each.to::<F32>()?.mean(1, false)?, tolerance);
+    // The first query may attend to nothing, the second to one key, the third to two.
+    let sums = mean.to::<F32>()?.sum(2, false)?;
+    within(&sums, &Tensor::from_slice(&[0.0, 1.0, 1.0], [3], &d)?.expand([2, 3])?, tolerance);
+    assert!(mean.to::<F32>()?.sqr()?.sum_all()?.backward()?.get(&attention.parameters()[1])?.is_some());
+    Ok(())
+}
+
+#[test]
+fn attention_gives_its_weights() -> Result<()> {
+    manual_seed(29);
+    // Sums of 8 terms near 1; weights that are rounded once more, in products of 5.
+    weights_are_those_of_the_output::<F32>(1e-5)?;
+    weights_are_those_of_the_output::<BF16>(3e-2)?;
+    let attention = MultiHeadAttention::across(8, 2, 6, 4, &cpu())?;
+    let x = randn(&[2, 3, 8]);
+    let error = attention.forward(&x, &x, &x, None).unwrap_err().to_string();
+    assert_eq!(error, "MultiHeadAttention: the key must have shape [N, T, 6], found [2, 3, 8]");
+    Ok(())
+}
+
 #[test]
 fn padding_changes_nothing() -> Result<()> {
     let (d, x, other) = (cpu(), randn(&[3, 5, 8]), randn(&[3, 5, 8]));

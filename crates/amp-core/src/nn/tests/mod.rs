@@ -55,6 +55,11 @@ fn names_are_those_of_pytorch() {
     assert_eq!(names(&LstmCell::new(2, 3, &d).unwrap()), ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]);
     let attention = MultiHeadAttention::new(4, 2, &d).unwrap();
     assert_eq!(names(&attention), ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]);
+    assert_eq!(names(&attention.without_bias()), ["in_proj_weight", "out_proj.weight"]);
+    let across = MultiHeadAttention::across(4, 2, 3, 5, &d).unwrap();
+    assert_eq!(names(&across)[..4], ["q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_bias"]);
+    assert_eq!(names(&Lstm::new(2, 3, &d).unwrap().without_bias()), ["weight_ih_l0", "weight_hh_l0"]);
+    assert_eq!(names(&RnnCell::new(2, 3, &d).unwrap().without_bias()), ["weight_ih", "weight_hh"]);
     let norm = BatchNorm2d::new(2, &d).unwrap();
     let statistics: Vec<_> = norm.named_statistics().into_iter().map(|(name, _)| name).collect();
     assert_eq!(statistics, ["running_mean", "running_var", "num_batches_tracked"]);
