@@ -121,6 +121,7 @@ fn functions_that_need_full_precision() {
         conform!(device, "acos", full, unary(Values::Uniform(-1.0, 1.0)), Ulps(4.0), |a| a.x[0].acos());
         conform!(device, "sinh", full, ordinary(REAL), Ulps(6.0), |a| a.x[0].sinh());
         conform!(device, "cosh", full, unary(REAL), Ulps(6.0), |a| a.x[0].cosh());
+        conform!(device, "logaddexp2", full, binary(POSITIVE, POSITIVE), Ulps(4.0), |a| a.x[0].logaddexp2(&a.x[1]));
         conform!(device, "logaddexp", full, binary(POSITIVE, POSITIVE), Ulps(4.0), |a| a.x[0].logaddexp(&a.x[1]));
         conform!(device, "sqr", full, unary(REAL), Ulps(1.0), |a| a.x[0].sqr());
         conform!(device, "rsqrt", full, unary(POSITIVE), Ulps(2.0), |a| a.x[0].rsqrt());

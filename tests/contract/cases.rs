@@ -131,6 +131,7 @@ cases! {
     cosh full -> F32, [3, 4] [1] [1]: |a, b, c| a.cosh();
     pow full -> F32, [3, 4] [3, 4] [1]: |a, b, c| a.pow(b);
     logaddexp full -> F32, [3, 4] [4] [1]: |a, b, c| a.logaddexp(b);
+    logaddexp2 full -> F32, [3, 4] [4] [1]: |a, b, c| a.logaddexp2(b);
     softplus full -> F32, [3, 4] [1] [1]: |a, b, c| a.softplus();
     softplus_with full -> F32, [3, 4] [1] [1]: |a, b, c| a.softplus_with(2.0, 20.0);
     sum full -> F32, [3, 4] [1] [1]: |a, b, c| a.sum([0], false);
@@ -151,6 +152,8 @@ cases! {
     cdist full -> F32, [3, 4] [5, 4] [1]: |a, b, c| a.cdist(b, 2.0);
     pairwise_distance full -> F32, [3, 4] [4] [1]: |a, b, c| a.pairwise_distance(b, 2.0, 1e-6, false);
     quantile full -> F32, [3, 4] [1] [1]: |a, b, c| a.quantile(0.3, 1, false);
+    quantile_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.quantile_all(0.3);
+    nanquantile_all full -> F32, [3, 4] [1] [1]: |a, b, c| a.nanquantile_all(0.3);
     nanquantile full -> F32, [3, 4] [1] [1]: |a, b, c| a.nanquantile(0.3, 0, true);
     nansum full -> F32, [3, 4] [1] [1]: |a, b, c| a.nansum(0, false);
     nanmean full -> F32, [3, 4] [1] [1]: |a, b, c| a.nanmean([], false);
@@ -278,6 +281,8 @@ cases! {
     le widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.le(b);
     gt widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.gt(b);
     ge widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.ge(b);
+    clamp_between widest -> Q, [3, 4] [4] [3, 1]: |a, b, c| a.clamp_between(b, c);
+    isin widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.isin(b);
     isclose widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| a.isclose(b, 0.1, 0.1);
     allclose widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.allclose(b, 0.1, 0.1)?], [1], &device());
     equal widest -> Bool, [3, 4] [3, 4] [1]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());

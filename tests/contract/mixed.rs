@@ -83,6 +83,8 @@ mixed! {
     le -> Bool, [3, 4]: |a, b, c| a.le(b);
     gt -> Bool, [3, 4]: |a, b, c| a.gt(b);
     ge -> Bool, [3, 4]: |a, b, c| a.ge(b);
+    clamp_between -> F32, [3, 4]: |a, b, c| a.clamp_between(b, c);
+    isin -> Bool, [3, 4]: |a, b, c| a.isin(b);
     isclose -> Bool, [3, 4]: |a, b, c| a.isclose(b, 0.1, 0.1);
     allclose -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.allclose(b, 0.1, 0.1)?], [1], &device());
     equal -> Bool, [3, 4]: |a, b, c| Tensor::from_vec(vec![a.equal(b)?], [1], &device());

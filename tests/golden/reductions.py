@@ -78,6 +78,8 @@ def reductions():
     case("kthvalue/last", kth, (3, 5), k=2, axis=-1)
     case("kthvalue/columns_keep", kth, (4, 3), k=4, axis=0, keepdim=True)
     case("median_all/plain", torch.median, (3, 4))
+    case("quantile_all/plain", torch.quantile, (3, 4), q=0.3)
+    case("nanquantile_all/some", torch.nanquantile, torch.tensor([[0.5, nan, 2.0], [-1.0, 4.0, nan]]), q=0.7, grad=False)
     for op in ("quantile", "nanquantile"):
         f = lambda x, q, axis, keepdim=False, op=op: getattr(torch, op)(x, q, axis, keepdim)
         for q in (0.0, 0.3, 0.5, 1.0):

@@ -36,6 +36,8 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "nanmedian" => (Exact, c.x(0).nanmedian(c.axis(), c.flag("keepdim"))?.into()),
         "kthvalue" => (Exact, c.x(0).kthvalue(c.size("k"), c.axis(), c.flag("keepdim"))?.into()),
         "median_all" => (Exact, c.x(0).median_all()?.into()),
+        "quantile_all" => (Accumulated, c.x(0).quantile_all(c.float("q"))?.into()),
+        "nanquantile_all" => (Accumulated, c.x(0).nanquantile_all(c.float("q"))?.into()),
         "quantile" => (Accumulated, c.x(0).quantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),
         "nanquantile" => (Accumulated, c.x(0).nanquantile(c.float("q"), c.axis(), c.flag("keepdim"))?.into()),
         "nansum" => (Accumulated, c.x(0).nansum(axes(c), c.flag("keepdim"))?.into()),

@@ -72,6 +72,7 @@ def shapes():
     case("index_add/columns", add, (2, 5), ints([4, 4, 1, 0]), (2, 4), axis=-1)
     case("unbind/middle", lambda x, axis: x.unbind(axis), (2, 3, 4), axis=1)
     case("roll/two", lambda x, shifts, axes: x.roll(shifts, axes), (3, 5, 2), shifts=[-2, 4], axes=[1, 0])
+    case("repeat_interleave_counts/middle", lambda x, counts: x.repeat_interleave(counts, 1), (2, 3, 4), ints([2, 0, 3]))
     case("repeat_interleave/middle", lambda x, times, axis: x.repeat_interleave(times, axis), (2, 3, 4), times=3, axis=1)
     case("channel_shuffle/three", lambda x, groups: F.channel_shuffle(x, groups), (2, 6, 2, 3), groups=3)
     unpool = lambda x, i, size: F.max_unpool2d(x, i, 2, output_size=size)

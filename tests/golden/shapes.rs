@@ -68,6 +68,7 @@ pub fn apply(op: &str, c: &Case) -> Result<Option<(Tolerance, Outs)>> {
         "index_add" => (Accumulated, c.x(0).index_add(c.axis(), &c.index(1), &c.x(2))?.into()),
         "unbind" => (Exact, c.x(0).unbind(c.axis())?.into()),
         "roll" => (Exact, c.x(0).roll(c.axes("shifts"), c.axes("axes"))?.into()),
+        "repeat_interleave_counts" => (Chosen, c.x(0).repeat_interleave(&c.index(1), 1)?.into()),
         "repeat_interleave" => (Chosen, c.x(0).repeat_interleave(c.size("times"), c.axis())?.into()),
         "channel_shuffle" => (Exact, c.x(0).channel_shuffle(c.size("groups"))?.into()),
         "max_unpool3d" => (Chosen, c.x(0).max_unpool3d(&c.index(1), c.extent::<3>("size"))?.into()),

@@ -45,8 +45,8 @@ pub use nn::Module;
 pub use ops::functional;
 pub use ops::{
     AttentionOptions, BagMode, BatchStatistics, ConvOptions, CrossEntropy, Cuts, Fill, GridMode, GridOptions,
-    GridPadding, IntegerSums, IntoExtent, LossReduction, Margin, MatrixNorm, Operand, Part, PoolOptions, ScatterReduce,
-    Sections, TripletMargin,
+    GridPadding, IntegerSums, IntoExtent, LossReduction, Margin, MatrixNorm, Operand, Part, PoolOptions, Repeats,
+    ScatterReduce, Sections, TripletMargin,
 };
 pub use optim::{Optimizer, Step};
 pub use param::Parameter;

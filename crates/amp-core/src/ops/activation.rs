@@ -45,6 +45,23 @@ impl<P: Numeric> Tensor<P> {
     }
 }
 
+impl<P: Element> Tensor<P> {
+    /// `x` limited to `min..=max`, a limit for each element; all three broadcast (`torch.clamp` with tensors). NaN wins, and `max`
+    /// wins where the limits cross. For one limit take [`maximum`](Self::maximum) or [`minimum`](Self::minimum), whose gradients
+    /// these are: equal elements share them.
+    ///
+    /// # Errors
+    /// [`Error::Broadcast`] when the shapes do not broadcast.
+    #[track_caller]
+    pub fn clamp_between<Q: Element, R: Element>(&self, min: &Tensor<Q>, max: &Tensor<R>) -> Result<Self>
+    where
+        P: SamePrecision<Q> + SamePrecision<R>,
+    {
+        let raised = self.maximum(min).map_err(|error| error.named("clamp_between"))?;
+        raised.minimum(max).map_err(|error| error.named("clamp_between"))
+    }
+}
+
 impl<P: Float> Tensor<P> {
     /// `x` above 0, `negative_slope * x` below (`F.leaky_relu`, where the slope is 0.01 by default).
     #[track_caller]
@@ -167,6 +184,7 @@ fn prelu(x: &RawTensor, weight: &RawTensor) -> Result<RawTensor> {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::line;
     use crate::{Device, F32, F64, I64, Tensor, U8, gradcheck};
 
     #[test]
@@ -176,10 +194,15 @@ mod tests {
         let shared = Tensor::<F64>::from_vec(vec![0.25], [1], &device).unwrap();
         let each = Tensor::<F64>::from_vec(vec![0.25, -0.5], [2], &device).unwrap();
         let one = std::slice::from_ref(&x);
+        // Below, between, above; and crossed.
+        let low = Tensor::<F64>::from_vec(vec![-1.0, 0.1, -1.5], [3], &device).unwrap();
+        let high = Tensor::<F64>::from_vec(vec![1.1, -0.4], [2, 1], &device).unwrap();
+        let limits = [x.clone(), low, high];
         for (name, worst) in [
             ("clamp", gradcheck(|x| x[0].clamp(-1.0, 1.5), one)),
             ("clamp_min", gradcheck(|x| x[0].clamp_min(0.1), one)),
             ("clamp_max", gradcheck(|x| x[0].clamp_max(0.1), one)),
+            ("clamp_between", gradcheck(|x| x[0].clamp_between(&x[1], &x[2]), &limits)),
             ("relu6", gradcheck(|x| (&x[0] * 4)?.relu6(), one)),
             ("hardtanh", gradcheck(|x| x[0].hardtanh(-0.5, 1.5), one)),
             ("leaky_relu", gradcheck(|x| x[0].leaky_relu(0.2), one)),
@@ -192,6 +215,25 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
+    }
+
+    #[test]
+    fn each_element_has_its_limits() {
+        let (nan, x) = (f32::NAN, line(&[f32::NAN, 1.0, 1.0, 5.0, 2.0, -3.0]).tracked());
+        let (min, max) =
+            (line(&[0.0, nan, 0.0, 3.0, 2.0, 2.0]).tracked(), line(&[1.0, 2.0, nan, 1.0, 2.0, 7.0]).tracked());
+        let y = x.clamp_between(&min, &max).unwrap();
+        let found = y.to_vec().unwrap();
+        assert!(found[..3].iter().all(|v| v.is_nan()), "{found:?}");
+        assert_eq!(found[3..], [1.0, 2.0, 2.0]);
+        let grads = y.sum_all().unwrap().backward().unwrap();
+        let grad = |x| grads.get(x).unwrap().unwrap().to_vec().unwrap();
+        // Beside NaN both count as chosen.
+        assert_eq!(grad(&x)[3..], [0.0, 0.25, 0.0]);
+        assert_eq!(grad(&min)[3..], [0.0, 0.25, 1.0]);
+        assert_eq!(grad(&max)[3..], [1.0, 0.5, 0.0]);
+        let error = x.clamp_between(&min, &line(&[1.0, 2.0])).unwrap_err().to_string();
+        assert!(error.starts_with("clamp_between: "), "{error}");
     }
 
     #[test]

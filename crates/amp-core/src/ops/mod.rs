@@ -116,6 +116,7 @@ pub use matrix_norm::MatrixNorm;
 pub(crate) use normalize::{Affine, group_norm, instance_norm, layer_norm, rms_norm};
 pub use operand::Operand;
 pub use places::ScatterReduce;
+pub use rearrange::Repeats;
 pub(crate) use softmax::softmax;
 pub use split::Cuts;
 pub use window::{ConvOptions, IntoExtent, PoolOptions};

@@ -1,6 +1,6 @@
 //! Functions of two elements that are made of other operations.
 
-use super::kernel::{binary, compare, select, unary};
+use super::kernel::{binary, compare, scaled, select, unary};
 use crate::Result;
 use crate::autograd::{Pass, Saved, record};
 use crate::precision::{Bool, Element, F64, Float, SamePrecision, full_range};
@@ -10,35 +10,53 @@ use amp_cpu::{Binary, Compare, DType, Dims, Unary};
 
 full_range! {
     LogaddexpPrecision, "`logaddexp` must run in `F32`";
+    Logaddexp2Precision, "`logaddexp2` must run in `F32`";
 }
 
 fn number(x: &RawTensor, value: f64) -> Result<RawTensor> {
     RawTensor::full(x.device(), value, Dims::default(), x.logical)
 }
 
-/// The share of `a` in `e^a + e^b`, half of equals: infinities have no difference.
-fn share(a: &RawTensor, b: &RawTensor, apart: &RawTensor) -> Result<RawTensor> {
-    let equal = compare("logaddexp", Compare::Eq, a, b)?;
-    select("logaddexp", &equal, &number(a, 0.5)?, &unary(Unary::Sigmoid, apart, a.logical)?, a.logical)
+/// The logarithm that sums of powers are taken in.
+#[derive(Clone, Copy)]
+struct Base {
+    op: &'static str,
+    /// Its natural logarithm.
+    ln: f64,
 }
 
-/// `max(a, b) - ln(sigmoid(|a - b|))`; of equals, infinities too, `a + ln 2`.
+impl Base {
+    const E: Self = Self { op: "logaddexp", ln: 1.0 };
+    const TWO: Self = Self { op: "logaddexp2", ln: std::f64::consts::LN_2 };
+}
+
+fn by(x: &RawTensor, factor: f64) -> Result<RawTensor> {
+    if factor == 1.0 { Ok(x.clone()) } else { scaled(x, factor) }
+}
+
+/// The share of `a` in the sum of both powers, half of equals: infinities have no difference.
+fn share(base: Base, a: &RawTensor, b: &RawTensor) -> Result<RawTensor> {
+    let apart = by(&binary(base.op, Binary::Sub, a, b, a.logical)?, base.ln)?;
+    let equal = compare(base.op, Compare::Eq, a, b)?;
+    select(base.op, &equal, &number(a, 0.5)?, &unary(Unary::Sigmoid, &apart, a.logical)?, a.logical)
+}
+
+/// `max(a, b) - log(sigmoid(|a - b|))`; of equals, infinities too, `a + log 2`.
 #[track_caller]
-fn logaddexp(a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
-    const OP: &str = "logaddexp";
-    let dtype = a.logical;
-    let apart = unary(Unary::Abs, &binary(OP, Binary::Sub, a, b, dtype)?, dtype)?;
-    let less = unary(Unary::LogSigmoid, &apart, dtype)?;
-    let sum = binary(OP, Binary::Sub, &binary(OP, Binary::Maximum, a, b, dtype)?, &less, dtype)?;
-    let double = unary(Unary::Affine { mul: 1.0, add: std::f64::consts::LN_2 }, a, dtype)?;
-    let y = select(OP, &compare(OP, Compare::Eq, a, b)?, &double, &sum, writes.unwrap_or(dtype))?.counted(dtype);
-    record(OP, &[a, b], y, |_| {
+fn logaddexp(base: Base, a: &RawTensor, b: &RawTensor, writes: Option<DType>) -> Result<RawTensor> {
+    let (op, dtype) = (base.op, a.logical);
+    let apart = unary(Unary::Abs, &binary(op, Binary::Sub, a, b, dtype)?, dtype)?;
+    let less = by(&unary(Unary::LogSigmoid, &by(&apart, base.ln)?, dtype)?, 1.0 / base.ln)?;
+    let sum = binary(op, Binary::Sub, &binary(op, Binary::Maximum, a, b, dtype)?, &less, dtype)?;
+    let double = unary(Unary::Affine { mul: 1.0, add: std::f64::consts::LN_2 / base.ln }, a, dtype)?;
+    let y = select(op, &compare(op, Compare::Eq, a, b)?, &double, &sum, writes.unwrap_or(dtype))?.counted(dtype);
+    record(op, &[a, b], y, |_| {
         let (a, b) = (Saved::new(a)?, Saved::new(b)?);
         Ok(Box::new(move |pass: &mut Pass<'_>| {
             for (input, own, other) in [(0, &a, &b), (1, &b, &a)] {
                 if pass.wants(input) {
-                    let share = share(own, other, &binary(OP, Binary::Sub, own, other, own.logical)?)?;
-                    pass.give(input, binary(OP, Binary::Mul, &share, pass.grad(), pass.summand(input))?)?;
+                    let share = share(base, own, other)?;
+                    pass.give(input, binary(op, Binary::Mul, &share, pass.grad(), pass.summand(input))?)?;
                 }
             }
             Ok(())
@@ -87,11 +105,40 @@ impl<P: Float> Tensor<P> {
     where
         P: SamePrecision<Q> + LogaddexpPrecision,
     {
-        Ok(Self::from_raw(logaddexp(&self.raw, &other.raw, P::WRITES)?))
+        Ok(Self::from_raw(logaddexp(Base::E, &self.raw, &other.raw, P::WRITES)?))
+    }
+
+    /// `log2(2^self + 2^other)` without overflow (`torch.logaddexp2`). Needs full precision.
+    #[track_caller]
+    pub fn logaddexp2<Q: Element>(&self, other: &Tensor<Q>) -> Result<Self>
+    where
+        P: SamePrecision<Q> + Logaddexp2Precision,
+    {
+        Ok(Self::from_raw(logaddexp(Base::TWO, &self.raw, &other.raw, P::WRITES)?))
     }
 }
 
+/// So many elements are looked for at once: what is compared at a time is so many times the size of the tensor.
+const TOGETHER: usize = 64;
+
 impl<P: Element> Tensor<P> {
+    /// Whether each element is one of `elements`, of whatever shape (`torch.isin`); NaN is not. All are compared with all.
+    pub fn isin<Q: Element>(&self, elements: &Tensor<Q>) -> Result<Tensor<Bool>>
+    where
+        P: SamePrecision<Q>,
+    {
+        const OP: &str = "isin";
+        self.device().check_same(elements.device(), OP)?;
+        let count = elements.count();
+        let (line, elements) = (self.reshape([self.count(), 1])?, elements.reshape([count])?);
+        let mut found = Tensor::<Bool>::zeros([self.count()], self.device()).map_err(|error| error.named(OP))?;
+        for start in (0..count).step_by(TOGETHER) {
+            let some = elements.narrow(0, start, TOGETHER.min(count - start))?;
+            found = found.logical_or(&line.eq(&some)?.any(1, false)?)?;
+        }
+        found.reshape(*self.raw.shape())
+    }
+
     /// Whether both have one shape and equal elements; NaN equals nothing (`torch.equal`). Waits for the device.
     pub fn equal<Q: Element>(&self, other: &Tensor<Q>) -> Result<bool>
     where
@@ -133,7 +180,7 @@ impl<P: Float> Tensor<P> {
 #[cfg(test)]
 mod tests {
     use crate::testing::line;
-    use crate::{Device, F64, Tensor, gradcheck};
+    use crate::{Device, F64, I64, Tensor, gradcheck};
 
     #[test]
     fn gradients_agree_with_differences() {
@@ -146,6 +193,7 @@ mod tests {
             ("fmin", gradcheck(|x| x[0].fmin(&x[1]), &both)),
             ("copysign", gradcheck(|x| x[0].copysign(&x[1].detach()), &both)),
             ("logaddexp", gradcheck(|x| x[0].logaddexp(&x[1]), &both)),
+            ("logaddexp2", gradcheck(|x| x[0].logaddexp2(&x[1]), &both)),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -172,6 +220,21 @@ mod tests {
         assert_eq!(y.to_vec().unwrap(), [inf, -inf, 3.0, 1e3 + std::f32::consts::LN_2]);
         let grads = y.sum_all().unwrap().backward().unwrap();
         assert_eq!(grads.get(&x).unwrap().unwrap().to_vec().unwrap(), [0.5, 0.5, 1.0, 0.5]);
+        let y = x.logaddexp2(&line(&[inf, -inf, -inf, 1e3])).unwrap();
+        assert_eq!(y.to_vec().unwrap(), [inf, -inf, 3.0, 1001.0]);
+    }
+
+    #[test]
+    fn elements_are_found_among_others() {
+        let (device, nan) = (Device::cpu(), f32::NAN);
+        let x = line(&[1.0, -0.0, nan, 5.0]).reshape([2, 2]).unwrap();
+        let found = x.isin(&line(&[7.0, 0.0, nan, 5.0])).unwrap();
+        assert_eq!((found.dims(), found.to_vec().unwrap()), (&[2, 2][..], vec![false, true, false, true]));
+        assert_eq!(x.isin(&line(&[])).unwrap().to_vec().unwrap(), [false; 4]);
+        let even = Tensor::<I64>::from_fn([10, 20], |i| (i[0] * 20 + i[1]) as i64 * 2, &device).unwrap();
+        let numbers = Tensor::<I64>::from_fn([500], |i| i[0] as i64, &device).unwrap();
+        let found = numbers.isin(&even).unwrap().to_vec().unwrap();
+        assert!(found.iter().enumerate().all(|(i, found)| *found == (i % 2 == 0 && i < 400)));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use amp_cpu::DType;
 full_range! {
     QuantilePrecision, "`quantile` must run in `F32`";
     NanquantilePrecision, "`nanquantile` must run in `F32`";
+    QuantileAllPrecision, "`quantile_all` must run in `F32`";
+    NanquantileAllPrecision, "`nanquantile_all` must run in `F32`";
 }
 
 /// How NaN among the elements is treated.
@@ -199,6 +201,31 @@ impl<P: Float> Tensor<P> {
     {
         quantile("nanquantile", self, q.into(), (axis, keep), Missing::IsLeftOut)
     }
+
+    /// The `q`-quantile of all elements, as a tensor of no dimensions (`torch.quantile` without an axis); NaN wins. Needs full
+    /// precision.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `q` outside of `0..=1`, [`Error::Empty`] when there is nothing to choose from.
+    #[track_caller]
+    pub fn quantile_all(&self, q: impl Into<f64>) -> Result<Self>
+    where
+        P: QuantileAllPrecision,
+    {
+        quantile("quantile_all", &self.reshape([self.count()])?, q.into(), (0, false), Missing::Wins)
+    }
+
+    /// [`quantile_all`](Self::quantile_all) of the elements that are not NaN (`torch.nanquantile` without an axis).
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for `q` outside of `0..=1`, [`Error::Empty`] when there is nothing to choose from.
+    #[track_caller]
+    pub fn nanquantile_all(&self, q: impl Into<f64>) -> Result<Self>
+    where
+        P: NanquantileAllPrecision,
+    {
+        quantile("nanquantile_all", &self.reshape([self.count()])?, q.into(), (0, false), Missing::IsLeftOut)
+    }
 }
 
 #[cfg(test)]
@@ -214,6 +241,8 @@ mod tests {
             ("median_all", gradcheck(|x| x[0].median_all(), x)),
             ("quantile", gradcheck(|x| x[0].quantile(0.3, -1, false), x)),
             ("nanquantile", gradcheck(|x| x[0].nanquantile(0.8, 0, true), x)),
+            ("quantile_all", gradcheck(|x| x[0].quantile_all(0.3), x)),
+            ("nanquantile_all", gradcheck(|x| x[0].nanquantile_all(0.7), x)),
         ] {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
@@ -253,6 +282,7 @@ mod tests {
         assert_eq!(x.median(0, false)?.0.dims(), [0]);
         let error = x.quantile(1.5, 0, false).unwrap_err().to_string();
         assert_eq!(error, "quantile: q must be in 0..=1, found 1.5");
+        assert!(x.quantile_all(0.5).unwrap_err().to_string().starts_with("quantile_all: "));
         Ok(())
     }
 

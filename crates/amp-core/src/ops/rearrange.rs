@@ -2,12 +2,47 @@
 
 use super::arrange::assembled;
 use crate::autograd::{Pass, record};
-use crate::precision::Element;
+use crate::memory::on_host;
+use crate::precision::{Element, I64};
 use crate::raw::RawTensor;
 use crate::shape::Axes;
 use crate::tensor::Tensor;
 use crate::{Error, Result, shape};
 use amp_cpu::{Dims, MAX_RANK, Stretch};
+
+/// How often [`Tensor::repeat_interleave`] repeats elements: `3`, or `&counts`.
+#[derive(Clone, Copy, Debug)]
+pub enum Repeats<'a> {
+    /// All as often.
+    Alike(usize),
+    /// Each as often as the number at its position says.
+    Each(&'a Tensor<I64>),
+}
+
+impl From<usize> for Repeats<'_> {
+    fn from(times: usize) -> Self {
+        Self::Alike(times)
+    }
+}
+
+impl<'a> From<&'a Tensor<I64>> for Repeats<'a> {
+    fn from(counts: &'a Tensor<I64>) -> Self {
+        Self::Each(counts)
+    }
+}
+
+/// The positions of an axis of size `len`, each as often as it counts.
+fn places(counts: &Tensor<I64>, len: usize) -> Result<Tensor<I64>> {
+    const OP: &str = "repeat_interleave";
+    shape::check_same(OP, "the counts", &[len], counts.dims())?;
+    let times = counts.to_vec()?;
+    if let Some(below) = times.iter().find(|times| **times < 0) {
+        return Err(Error::argument(OP, "the counts", "0 or more", below));
+    }
+    let total = times.iter().try_fold(0_usize, |sum, &times| sum.checked_add(times as usize)).unwrap_or(usize::MAX);
+    let all = times.iter().enumerate().flat_map(|(place, &times)| std::iter::repeat_n(place as i64, times as usize));
+    Tensor::from_vec(on_host(OP, total, all)?, [total], counts.device())
+}
 
 impl<P: Element> Tensor<P> {
     /// The tensors along `axis`, without that axis (`torch.unbind`).
@@ -44,12 +79,22 @@ impl<P: Element> Tensor<P> {
     }
 
     /// Each element `times` times in a row along `axis` (`torch.repeat_interleave`), as when groups of queries share a key.
+    /// `times` is a number, or a number for each position of the axis, `&counts` `[len]`, for which the device is waited for.
     ///
     /// # Errors
-    /// [`Error::TooManyDimensions`] for a tensor of as many dimensions as there may be.
+    /// [`Error::TooManyDimensions`] for a tensor of as many dimensions as there may be, [`Error::Shape`] unless there is one
+    /// count for each position, [`Error::Argument`] for one below 0.
     #[track_caller]
-    pub fn repeat_interleave(&self, times: usize, axis: isize) -> Result<Self> {
+    pub fn repeat_interleave<'a>(&self, times: impl Into<Repeats<'a>>, axis: isize) -> Result<Self> {
         let at = shape::axis("repeat_interleave", axis, self.rank())?;
+        match times.into() {
+            Repeats::Alike(times) => self.repeated_alike(times, at),
+            Repeats::Each(counts) => self.index_select(at as isize, &places(counts, self.dims()[at])?),
+        }
+    }
+
+    #[track_caller]
+    fn repeated_alike(&self, times: usize, at: usize) -> Result<Self> {
         let mut shape = self.dims().to_vec();
         shape[at] = shape::product("repeat_interleave", &[shape[at], times])?;
         if self.rank() == MAX_RANK {
@@ -155,6 +200,23 @@ fn image<P: Element>(op: &'static str, x: &Tensor<P>, factor: usize) -> Result<(
 mod tests {
     use crate::{Device, F64, I64, Tensor, gradcheck};
 
+    fn counts(len: usize) -> Tensor<I64> {
+        Tensor::from_fn([len], |i| [2, 0, 3, 1][i[0] % 4], &Device::cpu()).unwrap()
+    }
+
+    #[test]
+    fn elements_are_repeated_as_often_as_each_counts() {
+        let x = Tensor::<I64>::from_fn([2, 4], |i| (i[0] * 4 + i[1]) as i64, &Device::cpu()).unwrap();
+        let y = x.repeat_interleave(&counts(4), -1).unwrap();
+        assert_eq!(y.dims(), [2, 6]);
+        assert_eq!(y.to_vec().unwrap(), [0, 0, 2, 2, 2, 3, 4, 4, 6, 6, 6, 7]);
+        assert_eq!(x.repeat_interleave(&Tensor::<I64>::zeros([2], &Device::cpu()).unwrap(), 0).unwrap().dims(), [0, 4]);
+        let error = x.repeat_interleave(&counts(3), 1).unwrap_err().to_string();
+        assert_eq!(error, "repeat_interleave: the counts must have shape [4], found [3]");
+        let error = x.repeat_interleave(&counts(2).neg().unwrap(), 0).unwrap_err().to_string();
+        assert_eq!(error, "repeat_interleave: the counts must be 0 or more, found -2");
+    }
+
     #[test]
     fn gradients_agree_with_differences() {
         let x = Tensor::<F64>::from_fn([1, 4, 2, 3], |i| (i[1] * 6 + i[2] * 3 + i[3]) as f64, &Device::cpu()).unwrap();
@@ -163,6 +225,7 @@ mod tests {
             ("unbind", gradcheck(|x| x[0].unbind(1)?.remove(2).sqr(), x)),
             ("roll", gradcheck(|x| x[0].roll([1, -2], [2, -1])?.sqr(), x)),
             ("repeat_interleave", gradcheck(|x| x[0].repeat_interleave(3, 1), x)),
+            ("repeat_interleave by counts", gradcheck(|x| x[0].repeat_interleave(&counts(x[0].dims()[1]), 1), x)),
             ("pixel_shuffle", gradcheck(|x| x[0].pixel_shuffle(2)?.sqr(), x)),
             ("channel_shuffle", gradcheck(|x| x[0].channel_shuffle(2)?.sqr(), x)),
             ("pixel_unshuffle", gradcheck(|x| x[0].permute([0, 3, 1, 2])?.pixel_unshuffle(2)?.sqr(), x)),

@@ -18,8 +18,9 @@ fn places(op: &'static str, x: &RawTensor) -> Result<Vec<i64>> {
 }
 
 impl<P: Element> Tensor<P> {
-    /// The coordinates of every element that is not 0, or true, in row-major order: `[K, rank]` (`torch.nonzero`). Waits for the
-    /// device.
+    /// The coordinates of every element that is not 0, or true, in row-major order: `[K, rank]` (`torch.nonzero`,
+    /// `torch.argwhere`). Waits for the device.
+    #[doc(alias = "argwhere")]
     pub fn nonzero(&self) -> Result<Tensor<I64>> {
         let places = places("nonzero", &self.raw)?;
         let (shape, rank) = (*self.raw.shape(), self.rank());

@@ -197,6 +197,8 @@ const NOT_WRITTEN: &[(&str, &str)] = &[
     ("upsample_trilinear3d", COMPOSED),
     ("quantile", COMPOSED),
     ("nanquantile", COMPOSED),
+    ("quantile_all", COMPOSED),
+    ("nanquantile_all", COMPOSED),
     ("nanmean", COMPOSED),
     ("logcumsumexp", COMPOSED),
     ("matrix_norm", COMPOSED),

@@ -14,7 +14,7 @@ use syn::{Expr, Path};
 /// Operations whose result is no tensor that autocast casts.
 const NO_FLOAT: &[&str] = &[
     "argmax", "argmin", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "equal", "isnan", "isinf", "isfinite",
-    "isclose", "allclose", "one_hot", "nonzero", "all", "any", "item", "to_vec",
+    "isclose", "isin", "allclose", "one_hot", "nonzero", "all", "any", "item", "to_vec",
 ];
 /// Operations whose first number is a chance, or what elements are only held against.
 const MEETS_NO_ELEMENT: &[&str] = &["dropout", "alpha_dropout", "threshold", "hardshrink"];

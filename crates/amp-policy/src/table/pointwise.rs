@@ -74,6 +74,12 @@ pub(crate) const OPS: &[Op] = &[
         .departs("exponentials are summed inside")
         .implemented()
         .direct(),
+    Op::new("logaddexp2", Family::Pointwise, Class::Full, "unlisted in PyTorch; MXNet forces fp32")
+        .torch("logaddexp")
+        .tensors(&[0, 1])
+        .departs("exponentials are summed inside")
+        .implemented()
+        .direct(),
     Op::new("xlogy", Family::Pointwise, Class::Widest, "unlisted").tensors(&[0, 1]).implemented(),
     Op::new("heaviside", Family::Pointwise, Class::Widest, "exact").torch("copysign").tensors(&[0, 1]).implemented(),
     Op::new("copysign", Family::Pointwise, Class::Widest, "exact").tensors(&[0, 1]).implemented(),
@@ -88,6 +94,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("clamp", Family::Pointwise, Class::Keep, "exact selection").implemented(),
     Op::new("clamp_min", Family::Pointwise, Class::Keep, "exact selection").torch("clamp").implemented(),
     Op::new("clamp_max", Family::Pointwise, Class::Keep, "exact selection").torch("clamp").implemented(),
+    Op::new("clamp_between", Family::Pointwise, Class::Widest, "exact selection")
+        .torch("maximum")
+        .tensors(&[0, 1, 2])
+        .implemented(),
+    Op::new("isin", Family::Compare, Class::Widest, "bool output; native promotion")
+        .torch("eq")
+        .tensors(&[0, 1])
+        .implemented(),
     Op::new("eq", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
     Op::new("ne", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),
     Op::new("lt", Family::Compare, Class::Widest, "bool output; native promotion").tensors(&[0, 1]).implemented(),

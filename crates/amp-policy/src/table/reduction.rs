@@ -75,6 +75,14 @@ pub(crate) const OPS: &[Op] = &[
     Op::new("quantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
         .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
         .implemented(),
+    Op::new("quantile_all", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
+        .torch("quantile")
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
+        .implemented(),
+    Op::new("nanquantile_all", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
+        .torch("nanquantile")
+        .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
+        .implemented(),
     Op::new("nanquantile", Family::Reduction, Class::Full, "only fp32/fp64 accepted")
         .departs("interpolates between order statistics; PyTorch treats it as full on the CPU only")
         .implemented(),
