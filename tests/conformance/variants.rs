@@ -28,7 +28,8 @@ fn products_of_fixed_ranks() {
             conform!(device, "einsum", all, floats([&[2, 3, k], &[2, 5, k]]), Terms(k), |a| {
                 a.x[0].einsum("bik,bjk->jbi", &a.x[1])
             });
-            conform!(device, "einsum_of", all, floats([&[3, k], &[k, 5], &[3, 5]]), Terms(5 * k), |a| {
+            // In 16 bits the first of the two products would be rounded.
+            conform!(device, "einsum_of", full, floats([&[3, k], &[k, 5], &[3, 5]]), Terms(5 * k), |a| {
                 Tensor::einsum_of(&[&a.x[0], &a.x[1], &a.x[2]], "bi,ij,bj->b")
             });
             conform!(device, "meshgrid", all, floats([&[k], &[5]]), Exact, |a| {
