@@ -1,5 +1,7 @@
 //! Narrow values that others are given stay narrow where it is seen who takes them.
 
+use amp::DType;
+use amp::nn::Linear;
 use amp::prelude::*;
 use std::mem::{swap, take};
 
@@ -107,5 +109,48 @@ fn runs() -> Result<()> {
     logged(&mut head, &mut log, &x)?;
     assert_eq!((head.seen, log), (vec![0.5], vec![0.5, 1.0]));
     assert_eq!(pieces(&x, &x)?.dims(), [1, 2]);
+    Ok(())
+}
+
+/// Holds what it is given, in its precision.
+struct State<P: Float> {
+    h: Tensor<P>,
+}
+
+#[autocast(f16)]
+fn activated_in_a_field(fc: &Linear, x: &Tensor<F32>, w: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let mut state = State { h: fc.forward(x)? };
+    state.h = state.h.relu()?;
+    state.h = state.h.abs()?;
+    state.h.matmul(w)
+}
+
+/// Notes the precision that it runs in.
+#[derive(Default)]
+struct Noting(std::cell::Cell<Option<DType>>);
+
+impl Noting {
+    fn forward<P: AutocastPrecision>(&self, x: &Tensor<P>) -> Result<Tensor<P>> {
+        self.0.set(Some(P::DTYPE));
+        Ok(x.clone())
+    }
+}
+
+#[autocast(f16)]
+fn activated_for_a_module(fc: &Linear, module: &Noting, x: &Tensor<F32>) -> Result<Tensor<F32>> {
+    let h = fc.forward(x)?.relu()?;
+    module.forward(&h)
+}
+
+#[test]
+fn an_activation_of_what_a_module_gave_keeps_its_precision() -> Result<()> {
+    let cpu = Device::cpu();
+    let (fc, x, w) = (Linear::new(4, 4, &cpu)?, Tensor::randn([3, 4], &cpu)?, Tensor::randn([4, 2], &cpu)?);
+    let h = fc.forward(&x.to::<F16>()?)?.relu()?;
+    let by_hand = h.matmul(&w.to::<F16>()?)?.to::<F32>()?;
+    assert_eq!(activated_in_a_field(&fc, &x, &w)?.to_vec()?, by_hand.to_vec()?);
+    let noting = Noting::default();
+    assert_eq!(activated_for_a_module(&fc, &noting, &x)?.to_vec()?, h.to::<F32>()?.to_vec()?);
+    assert_eq!(noting.0.get(), Some(DType::F16));
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! written, and narrowing that is free. A tensor or module that cannot write another precision writes F32, which is narrowed
 //! where it is used.
 
-use super::{Cast, Inside, Keep, ModuleClass, Probe, Recast, Target, To, to};
+use super::{Cast, Inside, Keep, ModuleClass, Precise, Probe, Recast, Target, To, to};
 use crate::precision::F32;
 use std::marker::PhantomData;
 
@@ -122,6 +122,37 @@ pub trait NoTensor: Sized {
 }
 
 impl<T: ?Sized, K> NoTensor for &Probe<T, K> {}
+
+impl<T: Inside<Tensor: Precise<Precision = L>>, L> Probe<T, To<L>> {
+    /// What the operands of a `keep` operation are cast to where the receiver is narrow already.
+    pub fn keeping<C: Condition>(self, _if_narrowed: C) -> Keep {
+        Keep
+    }
+}
+
+/// A receiver of another precision whose operations can write their result narrow.
+pub trait KeepsOrWrites: Sized {
+    /// What they write.
+    type Lower;
+    /// What the operands of a `keep` operation are cast to.
+    fn keeping<C: Condition>(self, if_narrowed: C) -> C::Pick<Writing<Self::Lower>, Keep> {
+        if_narrowed.pick(writing(), Keep)
+    }
+}
+
+impl<T: Inside<Tensor: WritesDirectly>, L> KeepsOrWrites for Probe<T, To<L>> {
+    type Lower = L;
+}
+
+/// Any other receiver.
+pub trait OnlyKeeps: Sized {
+    /// The operands of a `keep` operation stay as they are.
+    fn keeping<C: Condition>(self, _if_narrowed: C) -> Keep {
+        Keep
+    }
+}
+
+impl<T: ?Sized, K> OnlyKeeps for &Probe<T, K> {}
 
 /// What the inputs of a module of class `K` are cast to under condition `C`.
 type Picked<C, K, L> = <C as Condition>::Pick<<K as Target<L>>::Direct, <K as Target<L>>::Token>;

@@ -69,7 +69,8 @@ pub mod kinds {
     pub use super::chain::{ChainsAsIs as _, ChainsReferences as _, ChainsWidened as _};
     pub use super::class::{MarkedOther as _, NotModule as _};
     pub use super::direct::{
-        IndirectTensor as _, NoTensor as _, NotDirectModule as _, SeenThrough as _, TakesFull as _,
+        IndirectTensor as _, KeepsOrWrites as _, NoTensor as _, NotDirectModule as _, OnlyKeeps as _, SeenThrough as _,
+        TakesFull as _,
     };
     pub use super::function::{Others as _, Ours2 as _, Ours3 as _, Ours4 as _, Ours5 as _};
     pub use super::gather::{ReadyAsIs as _, ReadyWidened as _};

@@ -89,6 +89,8 @@ pub(crate) enum Joint {
     Write {
         lower: TokenStream,
         condition: TokenStream,
+        /// The operation is one of `keep`: what is narrow already stays as it is.
+        keeps: bool,
     },
 }
 
@@ -183,12 +185,13 @@ fn is_gated(operands: &[Operand]) -> bool {
 
 /// What has to be known ahead of the casts: where the operands meet, or what the first of them says of the others.
 fn question(operands: &[Bound], gated: bool, joint: &Joint, site: Span) -> Option<TokenStream> {
-    if let (Joint::Write { lower, condition, .. }, Some(first)) = (joint, operands.first()) {
+    if let (Joint::Write { lower, condition, keeps }, Some(first)) = (joint, operands.first()) {
         if matches!(first.operand.treatment, Treatment::MeetDirect) {
             return Some(quote_spanned!(site=> __amp::written(#lower, #condition)));
         }
         let asked = first.asked(site);
-        return Some(quote_spanned!(site=> __amp::writer(#asked, #lower).direct(#condition)));
+        let question = if *keeps { quote!(keeping) } else { quote!(direct) };
+        return Some(quote_spanned!(site=> __amp::writer(#asked, #lower).#question(#condition)));
     }
     if let (true, Some(first)) = (gated, operands.first())
         && let Some(target) = first.target()

@@ -17,8 +17,8 @@ pub(super) enum Goal {
     /// Rounded to this precision and widened again: a `full` operation that was forced.
     Through(Prec),
     Meet,
-    /// Widened, for an operation that writes its result narrow.
-    Write(Written),
+    /// Widened, for an operation that writes its result narrow; one of `keep` takes what is narrow already as it is.
+    Write(Written, bool),
 }
 
 impl Walker<'_> {
@@ -155,8 +155,8 @@ impl Walker<'_> {
         gated: bool,
     ) -> (Treatment, Option<Ident>) {
         match goal {
-            Goal::Write(_) if is_direct(value) => (Treatment::MeetDirect, None),
-            Goal::Meet | Goal::Write(_) => (Treatment::Meet, None),
+            Goal::Write(..) if is_direct(value) => (Treatment::MeetDirect, None),
+            Goal::Meet | Goal::Write(..) => (Treatment::Meet, None),
             Goal::Through(prec) => {
                 self.cost(value, prec, false);
                 (Treatment::To(self.through(prec)), None)

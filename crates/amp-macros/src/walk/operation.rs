@@ -172,7 +172,7 @@ impl Walker<'_> {
         let tensor = result.parts.first().unwrap_or(&result);
         self.record(called, source, at, &tensor.prec, written.is_some());
         let goal = match written {
-            Some(written) => Some(Goal::Write(written)),
+            Some(written) => Some(Goal::Write(written, called.found.rule == Rule::Keep)),
             None => called.goal(lower),
         };
         let flow = self.flow(called);
@@ -219,9 +219,9 @@ impl Walker<'_> {
     /// How the operands of a call are cast together; they may stay as they are if the call is `gate`d.
     pub(super) fn joint(&self, goal: Goal, gate: bool) -> Joint {
         match goal {
-            Goal::Write(written) => {
+            Goal::Write(written, keeps) => {
                 let lower = self.target(&self.lower());
-                Joint::Write { condition: written.condition(&lower), lower }
+                Joint::Write { condition: written.condition(&lower), lower, keeps }
             }
             Goal::To(_) if gate => Joint::Gate,
             _ => Joint::None,

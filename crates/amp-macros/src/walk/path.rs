@@ -228,7 +228,7 @@ impl Walker<'_> {
         let Expr::Call(call) = expr else { return };
         let Called { values, tensors, form, found, .. } = called;
         let function = match (&form, &mut goal) {
-            (Form::Bare, Goal::Write(written)) => Some(self.ask_function(call, written)),
+            (Form::Bare, Goal::Write(written, _)) => Some(self.ask_function(call, written)),
             _ => None,
         };
         let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
