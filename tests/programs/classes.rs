@@ -43,6 +43,28 @@ fn listed_classes_hold_for_operators_and_lists() -> Result<()> {
     Ok(())
 }
 
+/// References that a variable holds are cast as what they refer to.
+#[autocast(f16, full(cat), lower(stack))]
+fn of_references(x: &Tensor<F32>, ids: &Tensor<I64>) -> Result<([DType; 5], Vec<i64>)> {
+    let (h, e) = (x.matmul(x)?, x.exp()?);
+    let (vector, array) = (vec![&h, &h], [&h, &h]);
+    let collected: Vec<_> = [&e, &e].into_iter().collect();
+    let full =
+        [dtype(&Tensor::cat(&vector, 0)?), dtype(&Tensor::cat(&array, 0)?), dtype(&Tensor::cat(&vector[1..], 0)?)];
+    let lower = [dtype(&Tensor::stack(&collected, 0)?), dtype(&amp::functional::stack(collected.as_slice(), 0)?)];
+    let indices = vec![ids, ids];
+    Ok(([full[0], full[1], full[2], lower[0], lower[1]], Tensor::cat(&indices, 0)?.to_vec()?))
+}
+
+#[test]
+fn listed_classes_hold_for_references_in_variables() -> Result<()> {
+    let cpu = Device::cpu();
+    let (dtypes, ids) = of_references(&T::ones([2, 2], &cpu)?, &Tensor::arange(0, 2, &cpu)?)?;
+    assert_eq!(dtypes, [DType::F32, DType::F32, DType::F32, DType::F16, DType::F16]);
+    assert_eq!(ids, [0, 1, 0, 1]);
+    Ok(())
+}
+
 struct Activated(Relu);
 
 impl Activated {

@@ -60,7 +60,7 @@ pub use receiver::{ASKING, MISSING, Missing, absent, found, never};
 pub use summand::{Summand, summands};
 pub use tally::{More, Zero, sum, tally};
 pub use token::{Keep, Pair, Quotient, TO_BF16, TO_F16, TO_F32, Through, To, pair, quotient, region, through, to};
-pub use typed::{OfF32, of_f32};
+pub use typed::{OfF32, of_f32, tensors};
 
 /// The traits behind the probes, anonymous so that importing them all shadows nothing, and what a module of functions is
 /// that says nothing else: somebody's own.

@@ -3,7 +3,7 @@
 use super::{Cast, Inside, Late, Plain, Precise, Recast, To, WritesDirectly, Writing, cast};
 use crate::error::Error;
 use crate::nn::LstmState;
-use crate::ops::BatchStatistics;
+use crate::ops::{BatchStatistics, Part};
 use crate::param::Parameter;
 use crate::precision::{AutocastPrecision, Bool, Element, F32, F64, Float, I64, Rounded, Rounding, U8};
 use crate::tensor::Tensor;
@@ -173,6 +173,11 @@ impl<P: AutocastPrecision, Q: AutocastPrecision> Recast<To<Q>> for LstmState<P> 
     fn recast(self, _to: To<Q>) -> LstmState<Q> {
         LstmState { h: view(&self.h), c: self.c }
     }
+}
+
+/// The tensors of a list, which may be one of references, for an operation that joins them.
+pub fn tensors<P: Element>(list: &[impl Part<P>]) -> Vec<Tensor<P>> {
+    list.iter().map(|one| one.tensor().clone()).collect()
 }
 
 /// A cast between F16, BF16 and F32 is a view. Work happens only where a narrowed value is widened before any kernel has

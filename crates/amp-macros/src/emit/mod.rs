@@ -31,8 +31,8 @@ use syn::{Expr, ExprReference, Path, UnOp};
 pub(crate) use value::{
     Mark, applied, as_object, calling, cast, chained, declared, each, expected, expected_behind, expected_borrowed,
     expected_reference, gathered, grown, grown_by, joined, joined_behind, joined_elements_behind, kept, lent_cast,
-    mapped, of_f32, recast, recast_tensor, rewrapped, rewrapped_each, slot, slot_each, summands, taken_apart, typed,
-    unless_f32, variable_slot, vector,
+    mapped, of_f32, recast, recast_tensor, rewrapped, rewrapped_each, slot, slot_each, summands, taken_apart, tensors,
+    typed, unless_f32, variable_slot, vector,
 };
 
 /// What an expansion begins with: `__amp`, which everything in it is named by, and the traits behind the probes.

@@ -75,6 +75,12 @@ pub(crate) fn slot(place: &Expr, expr: Expr) -> Expr {
     given_to(expr, &only_asked(&quote_spanned!(site=> __amp::slot(&#place, __amp::Keep))))
 }
 
+/// The tensors of a list that may be one of references.
+pub(crate) fn tensors(list: Expr) -> Expr {
+    let site = Span::mixed_site().located_at(ends(&list).0);
+    Expr::Verbatim(quote_spanned!(site=> &__amp::tensors(#list)))
+}
+
 /// As [`slot`], of each element of an iterator.
 pub(crate) fn slot_each(place: &Expr, elements: Expr) -> Expr {
     let whole = ends(&elements);

@@ -231,7 +231,7 @@ impl Walker<'_> {
             (Form::Bare, Goal::Write(written, _)) => Some(self.ask_function(call, written)),
             _ => None,
         };
-        let operands = self.take_arguments(call, (&values, &tensors), &goal, source, name);
+        let operands = self.take_arguments(call, (&values, &tensors, &found), &goal, source, name);
         let end = call.paren_token.span.join();
         let mut whole = call.clone();
         let joint = self.joint(goal, matches!(form, Form::Method));
@@ -266,7 +266,7 @@ impl Walker<'_> {
     fn take_arguments(
         &mut self,
         call: &mut ExprCall,
-        (values, tensors): (&[Value], &[usize]),
+        (values, tensors, found): (&[Value], &[usize], &Found),
         goal: &Goal,
         source: &Expr,
         name: &Ident,
@@ -280,6 +280,10 @@ impl Walker<'_> {
                 (source, name),
                 (shared::argument(source, i), false),
             ));
+        }
+        // A list of references is cast as one of what they refer to.
+        if let (true, Some(list)) = (found.list && found.listed && !self.cx.host, operands.first_mut()) {
+            self.rewrite(&mut list.expr, emit::tensors);
         }
         operands
     }
