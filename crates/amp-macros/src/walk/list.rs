@@ -92,6 +92,14 @@ impl Walker<'_> {
         Value::new(prec)
     }
 
+    /// A list that is a value may be one of references, which is cast as one of what they refer to, in the call itself.
+    pub(super) fn referred_elements(&self, list: &mut Operand) {
+        if let Treatment::Hoisted(hoisted) = &list.treatment {
+            list.treatment = Treatment::To(hoisted.target.clone());
+        }
+        self.rewrite(&mut list.expr, emit::tensors);
+    }
+
     /// Casts each element as it is to be treated.
     fn cast_elements(
         &mut self,

@@ -281,9 +281,8 @@ impl Walker<'_> {
                 (shared::argument(source, i), false),
             ));
         }
-        // A list of references is cast as one of what they refer to.
         if let (true, Some(list)) = (found.list && found.listed && !self.cx.host, operands.first_mut()) {
-            self.rewrite(&mut list.expr, emit::tensors);
+            self.referred_elements(list);
         }
         operands
     }
