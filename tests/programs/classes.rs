@@ -57,10 +57,10 @@ fn of_references(x: &Tensor<F32>, ids: &Tensor<I64>) -> Result<([DType; 5], Vec<
 }
 
 #[autocast(f16, lower(cat))]
-fn in_a_loop(xs: &[&Tensor<F32>], boxed: &Box<[Tensor<F32>]>) -> Result<Vec<DType>> {
+fn in_a_loop(xs: &[&Tensor<F32>], boxed: Box<[Tensor<F32>]>) -> Result<Vec<DType>> {
     let mut dtypes = Vec::new();
     for _ in 0..2 {
-        dtypes.extend([dtype(&Tensor::cat(xs, 0)?), dtype(&Tensor::cat(boxed, 0)?)]);
+        dtypes.extend([dtype(&Tensor::cat(xs, 0)?), dtype(&Tensor::cat(&boxed, 0)?)]);
     }
     Ok(dtypes)
 }
@@ -72,7 +72,7 @@ fn listed_classes_hold_for_references_in_variables() -> Result<()> {
     assert_eq!(dtypes, [DType::F32, DType::F32, DType::F32, DType::F16, DType::F16]);
     assert_eq!(ids, [0, 1, 0, 1]);
     let x = T::ones([2, 2], &cpu)?;
-    assert_eq!(in_a_loop(&[&x, &x], &Box::from([x.clone()]))?, [DType::F16; 4]);
+    assert_eq!(in_a_loop(&[&x, &x], Box::from([x.clone()]))?, [DType::F16; 4]);
     Ok(())
 }
 
