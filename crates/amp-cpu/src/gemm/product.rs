@@ -155,7 +155,7 @@ pub(crate) fn product_with<E: Multiply>(
     let alike = |bytes: usize| kernel.left.width.div_ceil(PAGE >> bytes.trailing_zeros().min(PAGE.ilog2()));
     let again_and_again = !blocks.resident && blocks.across() > 1;
     let collide = |lines: &Lines<E>| again_and_again && alike(lines.stride * size_of::<E>()) > WAYS;
-    let read_often = blocks.resident && blocks.across() > a.repeats();
+    let read_often = blocks.resident && !blocks.apart && blocks.across() > a.repeats();
     // Tiles can prefetch what is packed in one piece.
     let moved = read_often && kernel.ahead.is_some() && Plan::fits(a, left);
     let in_place = |lines: &Lines<E>| depth.is_multiple_of(left.step) && !collide(lines);
