@@ -11,6 +11,7 @@ mod behind;
 mod bound;
 mod budget;
 mod called;
+mod callers;
 mod chained;
 mod changed;
 mod classes;

@@ -58,6 +58,19 @@ impl Walker<'_> {
         values
     }
 
+    /// Walks what somebody's own function is called with; tells whether it may give back what closures among that give.
+    pub(super) fn given_to_function<'e>(&mut self, args: impl Iterator<Item = &'e mut Expr>) -> (Vec<Value>, bool) {
+        let mut given_back = false;
+        let walked = args.map(|arg| match arg {
+            Expr::Closure(closure) => {
+                given_back |= holds_narrow(&self.closure_into(closure, Expect::Open));
+                Value::other()
+            }
+            arg => self.argument(arg),
+        });
+        (walked.collect(), given_back)
+    }
+
     /// Walks an argument and widens it; its value is what it was.
     fn widened_argument(&mut self, arg: &mut Expr) -> Value {
         let value = self.expr(arg);

@@ -116,9 +116,9 @@ impl Walker<'_> {
         if closure.is_none() && !is_of_std(&path.path) {
             call.args.iter().for_each(|arg| self.lent_exclusively(arg));
         }
-        let values = match closure.filter(|&var| !self.scopes.vars[var].declared) {
-            Some(var) => self.given_to_closure(var, call.args.iter_mut()),
-            None => call.args.iter_mut().map(|arg| self.argument(arg)).collect(),
+        let (values, given_back) = match closure.filter(|&var| !self.scopes.vars[var].declared) {
+            Some(var) => (self.given_to_closure(var, call.args.iter_mut()), false),
+            None => self.given_to_function(call.args.iter_mut()),
         };
         let gives = closure.map(|var| self.scopes.vars[var].gives.clone()).filter(Value::holds_tensors);
         let closure = closure.map(Slot::of);
@@ -150,7 +150,9 @@ impl Walker<'_> {
             // What is expected of `Cow::Owned(..)` is expected of its argument.
             name if name.starts_with(char::is_uppercase) => Value { flow, constants, ..fields_of(&path.path, &values) },
             _ if let Some(gives) = gives => Value { flow, ..gives },
-            _ if values.iter().any(|value| value.prec.is_tensor()) => Value { flow, ..Value::new(Prec::Unknown) },
+            _ if given_back || values.iter().any(|value| value.prec.is_tensor()) => {
+                Value { flow, ..Value::new(Prec::Unknown) }
+            }
             _ => Value { flow, ..Value::opaque() },
         }
     }

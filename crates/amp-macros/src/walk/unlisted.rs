@@ -8,6 +8,7 @@ use super::methods::{
     makes_value, names_handing, parameters, reads,
 };
 use super::protocol::trains;
+use super::tail::holds_narrow;
 use super::tupled::call_functions;
 use super::{Expect, Growth, Walker};
 use crate::emit;
@@ -374,6 +375,8 @@ impl Walker<'_> {
                 Value { prec, pinned: value.pinned, parts, ..Value::inferred() }
             }
             _ if INFERRED.contains(&name) => Value { inferred: false, constants: Vec::new(), ..item },
+            // Whoever calls a closure may give back what that gives.
+            _ if closure.as_ref().is_some_and(holds_narrow) => Value::new(Prec::Unknown),
             _ => Value::opaque(),
         }
     }
