@@ -206,7 +206,9 @@ pub(crate) fn gathered(elements: &Expr, result: Option<&syn::Type>, collect: imp
         None => quote!(__amp::leaving),
     };
     let given = expected_by(&probe, &value, whole, |asked| {
-        let ready = called(&quote_spanned!(whole.0=> #asked.ready), quote!(#value), whole.1);
+        // The compiler points at what is asked where the elements do not fit.
+        let asked = outlined(asked.stream(), whole);
+        let ready = called(&quote_spanned!(whole.0=> (#asked).ready), quote!(#value), whole.1);
         collect(Expr::Verbatim(ready)).into_token_stream()
     });
     let elements = scrutinee(elements);
