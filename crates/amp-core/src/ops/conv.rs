@@ -280,12 +280,22 @@ impl Conv {
             Direction::Transposed => self.transposed_size([height, width], [kh, kw]),
         };
         let [height, width] = size.ok_or_else(|| {
-            let (kernel, padding) = (self.lowered(*w.shape()), self.spec.padding);
-            let expected = format!("[N, C, ..] in which the kernel {kernel:?} fits with padding {padding:?}");
+            let expected = self.room([kh, kw]);
             Error::Shape { op: self.op, what: "the input", expected, found: self.lowered(*x.shape()).into() }
         })?;
         [n, made, height, width].into_shape(self.op)?;
         Ok([n, made, height, width])
+    }
+
+    /// The input that a kernel of this size needs, in as many numbers as the caller gave.
+    fn room(&self, kernel: [usize; 2]) -> String {
+        let (kernel, padding) = (&kernel[2 - self.dims..], &self.spec.padding[2 - self.dims..]);
+        match self.direction {
+            Direction::Forward => format!("[N, C, ..] in which the kernel {kernel:?} fits with padding {padding:?}"),
+            Direction::Transposed => {
+                format!("[N, C, ..] of which the kernel {kernel:?} makes more than padding {padding:?} takes away")
+            }
+        }
     }
 
     /// The size that [`Conv2d::output_size`] maps to `input`, enlarged by the output padding.

@@ -120,7 +120,7 @@ fn mistakes_are_named() {
             vec![1, 1, 3, 3],
             vec![1],
             plain,
-            "conv2d: the input must have shape [N, C, ..] in which the kernel [1, 1, 3, 3] fits with padding [0, 0], found [1, 1, 2, 2]",
+            "conv2d: the input must have shape [N, C, ..] in which the kernel [3, 3] fits with padding [0, 0], found [1, 1, 2, 2]",
         ),
         (vec![1, 1, 2, 2], vec![1, 1, 1, 1], vec![2], plain, "conv2d: the bias must have shape [1], found [2]"),
         (
@@ -150,7 +150,7 @@ fn mistakes_are_named() {
             vec![1, 1, 0, 1],
             vec![1],
             plain,
-            "conv2d: the input must have shape [N, C, ..] in which the kernel [1, 1, 0, 1] fits with padding [0, 0], found [1, 1, 2, 2]",
+            "conv2d: the input must have shape [N, C, ..] in which the kernel [0, 1] fits with padding [0, 0], found [1, 1, 2, 2]",
         ),
     ] {
         assert_eq!(text(&x, &w, &b, options), expected);
@@ -232,6 +232,32 @@ fn pixels_that_no_kernel_reads_have_no_gradient() {
         let grads = y.sum_all().unwrap().backward().unwrap();
         assert!(grads.get(&x).unwrap().unwrap().to_vec().unwrap().iter().all(|&g| g == 0.0));
     }
+}
+
+#[test]
+fn what_does_not_fit_is_told_in_the_numbers_that_were_given() {
+    let zeros = |shape: &[usize]| Tensor::<F32>::zeros(shape, &Device::cpu()).unwrap();
+    let text = |result: crate::Result<Tensor<F32>>| result.unwrap_err().to_string();
+    let (line, image, volume) = (zeros(&[1, 1, 2]), zeros(&[1, 1, 2, 2]), zeros(&[1, 1, 3, 2, 2]));
+    assert_eq!(
+        text(line.conv1d(&zeros(&[1, 1, 5]), None, ConvOptions::default().padding(1))),
+        "conv1d: the input must have shape [N, C, ..] in which the kernel [5] fits with padding [1], found [1, 1, 2]"
+    );
+    assert_eq!(
+        text(line.conv_transpose1d(&zeros(&[1, 1, 3]), None, ConvOptions::default().padding(2))),
+        "conv_transpose1d: the input must have shape [N, C, ..] of which the kernel [3] makes more than padding [2] takes away, \
+         found [1, 1, 2]"
+    );
+    let wide = ConvOptions::default().padding([0, 2]);
+    assert!(
+        text(image.conv_transpose2d(&zeros(&[1, 1, 1, 3]), None, wide))
+            .contains("the kernel [1, 3] makes more than padding [0, 2] takes away")
+    );
+    // Of volumes, height and width: a depth that does not fit is another error.
+    assert_eq!(
+        text(volume.conv3d(&zeros(&[1, 1, 2, 3, 1]), None, ConvOptions::default())),
+        "conv3d: the input must have shape [N, C, ..] in which the kernel [3, 1] fits with padding [0, 0], found [1, 1, 3, 2, 2]"
+    );
 }
 
 #[test]
