@@ -38,12 +38,14 @@ impl Error {
         }
     }
 
-    /// An [`Error::Shape`] about the input, under the name of the operation that the user called and with the shape given to it.
+    /// An [`Error::Shape`] about the input or an [`Error::Empty`], under the name of the operation that the user called and with
+    /// the shape given to it.
     pub(crate) fn given(self, op: &'static str, shape: &Dims) -> Self {
         match self {
             Self::Shape { what: what @ "the input", expected, .. } => {
                 Self::Shape { op, what, expected, found: shape.into() }
             }
+            Self::Empty { .. } => Self::Empty { op, shape: shape.into() },
             other => other,
         }
     }

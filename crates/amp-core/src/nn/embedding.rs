@@ -124,7 +124,8 @@ impl EmbeddingBag {
     #[track_caller]
     pub fn forward(&self, indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>) -> Result<Tensor<F32>> {
         let bags = Bags::new(indices, offsets)?;
-        bags.reduce(&self.table.forward(&bags.indices)?, self.mode)
+        let rows = self.table.forward(&bags.indices).map_err(|e| e.named("embedding_bag"))?;
+        bags.reduce(&rows, self.mode)
     }
 }
 
@@ -142,5 +143,13 @@ mod tests {
     fn a_table_that_cannot_be_is_an_error_of_the_layer() {
         let error = Embedding::new(usize::MAX, 2, &Device::cpu()).unwrap_err().to_string();
         assert!(error.starts_with("Embedding: a tensor of shape"), "{error}");
+    }
+
+    #[test]
+    fn an_index_without_a_row_is_an_error_of_the_bag() {
+        let bags = EmbeddingBag::new(3, 2, &Device::cpu()).unwrap();
+        let index = Tensor::<I64>::from_slice(&[3], [1, 1], &Device::cpu()).unwrap();
+        let error = bags.forward(&index, None).unwrap_err().to_string();
+        assert_eq!(error, "embedding_bag: index 3 is out of range for size 3");
     }
 }

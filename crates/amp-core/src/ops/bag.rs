@@ -80,7 +80,8 @@ impl<P: Float> Tensor<P> {
     #[track_caller]
     pub fn embedding_bag(&self, indices: &Tensor<I64>, offsets: Option<&Tensor<I64>>, mode: BagMode) -> Result<Self> {
         let bags = Bags::new(indices, offsets)?;
-        bags.reduce(&self.embedding(&bags.indices)?, mode)
+        let rows = self.embedding(&bags.indices).map_err(|error| error.named("embedding_bag"))?;
+        bags.reduce(&rows, mode)
     }
 }
 
@@ -159,6 +160,7 @@ mod tests {
         );
         assert!(text(Some(&[1])).contains("ascend from 0") && text(Some(&[0, 4])).contains("at most 3"));
         assert_eq!(text(None), "embedding_bag: the indices must have shape [N, L], or [T] with offsets [N], found [3]");
-        assert!(table().embedding_bag(&numbers(&[4], &[1, 1]), None, BagMode::Sum).is_err());
+        let outside = table().embedding_bag(&numbers(&[4], &[1, 1]), None, BagMode::Sum).unwrap_err().to_string();
+        assert_eq!(outside, "embedding_bag: index 4 is out of range for size 4");
     }
 }

@@ -146,8 +146,11 @@ impl<P: Float> Tensor<P> {
             sizes.iter().flat_map(|&size| if first { [size, 1] } else { [1, size] }).collect()
         };
         let other = Self::from_raw(other.raw.clone());
-        let blocks = self.reshape(spread(&left, true))?.mul(&other.reshape(spread(&right, false))?)?;
-        blocks.reshape(left.iter().zip(&right).map(|(a, b)| a * b).collect::<Vec<_>>())
+        let blocks = || {
+            let blocks = self.reshape(spread(&left, true))?.mul(&other.reshape(spread(&right, false))?)?;
+            blocks.reshape(left.iter().zip(&right).map(|(a, b)| a * b).collect::<Vec<_>>())
+        };
+        blocks().map_err(|error: Error| error.named("kron"))
     }
 
     /// Vector products of the three elements along `axis` (`torch.cross`, `torch.linalg.cross`); the shapes broadcast.
@@ -248,5 +251,7 @@ mod tests {
         assert!(text(a.tensordot_over(&b, [0, 0], [0, 0])).contains("tensordot_over"));
         assert_eq!(text(a.matrix_power(2)), "matrix_power: each matrix must have shape [2, 2], found [2, 3]");
         assert_eq!(text(a.cross(&a, 0)), "cross: the size of the axis must be 3, found 2");
+        let deep = wave(&[1, 1, 1, 1, 2]);
+        assert_eq!(text(deep.kron(&a)), "kron: 10 dimensions, but a tensor has at most 8");
     }
 }

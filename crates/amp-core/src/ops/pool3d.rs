@@ -213,5 +213,9 @@ mod tests {
             text(x.select(0, 0).and_then(|x| x.adaptive_avg_pool3d(2))).contains("the input must have 5 dimensions")
         );
         assert!(x.avg_pool3d(5).is_err() && x.max_pool3d_with_indices(5).is_err());
+        let flat = x.narrow(3, 0, 0).unwrap();
+        for empty in [flat.adaptive_avg_pool3d(1), flat.adaptive_max_pool3d(1)] {
+            assert!(text(empty).contains("a tensor of shape [1, 2, 3, 0, 4] has no elements"));
+        }
     }
 }

@@ -87,7 +87,8 @@ impl<P: Float> Tensor<P> {
         if !hard {
             return Ok(soft);
         }
-        let (value, most) = (soft.detach(), soft.argmax(axis, true)?);
+        let most = soft.argmax(axis, true).map_err(|error| error.named(OP))?;
+        let value = soft.detach();
         value.zeros_like()?.scatter(axis, &most, 1.0)?.sub(&value)?.add(&soft)
     }
 }
@@ -239,5 +240,8 @@ mod tests {
         assert!(soft.allclose(&soft.ones_like().unwrap(), 0.0, 1e-6).unwrap());
         let error = logits.gumbel_softmax(0.0, true, -1).unwrap_err().to_string();
         assert_eq!(error, "gumbel_softmax: tau must be finite and above 0, found 0");
+        let none = Tensor::<F32>::zeros([2, 0], &Device::cpu()).unwrap();
+        let error = none.gumbel_softmax(1.0, true, -1).unwrap_err().to_string();
+        assert_eq!(error, "gumbel_softmax: a tensor of shape [2, 0] has no elements to choose from");
     }
 }

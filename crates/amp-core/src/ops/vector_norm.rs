@@ -163,7 +163,8 @@ impl<P: Float> Tensor<P> {
         }
         let axis = shape::axis(OP, axis, self.rank())?;
         let others: Vec<isize> = (0..self.rank()).filter(|a| *a != axis).map(|a| a as isize).collect();
-        let length = if others.is_empty() { self.abs()? } else { self.norm(p, others, true)? };
+        let length = if others.is_empty() { self.abs() } else { self.norm(p, others, true) };
+        let length = length.map_err(|error| error.named(OP))?;
         let share = length.add(1e-7)?.recip()?.mul(max_norm)?;
         self.mul(&length.detach().gt(max_norm)?.where_(&share, 1.0)?)
     }
@@ -267,6 +268,8 @@ mod tests {
             let worst = worst.unwrap();
             assert!(worst.agrees(), "{name}: {worst:?}");
         }
+        let error = x.narrow(1, 0, 0).unwrap().renorm(f64::INFINITY, 0, 1.0).unwrap_err().to_string();
+        assert!(error.starts_with("renorm: a tensor of shape"), "{error}");
         assert!(x.renorm(0.0, 0, 1.0).is_err() && x.renorm(2.0, 2, 1.0).is_err() && x.renorm(2.0, 0, -1.0).is_err());
     }
 
