@@ -210,7 +210,10 @@ impl Conv {
     }
 
     fn give_weight(&self, pass: &mut Pass<'_>, grad: &RawTensor, x: &RawTensor, weight: [usize; 4]) -> Result<()> {
-        let (slope, image) = if self.direction == Direction::Forward { (grad, x) } else { (x, grad) };
+        let (slope, image) = match self.direction {
+            Direction::Forward => (grad, x),
+            Direction::Transposed => (x, &self.reached(grad, x, weight)),
+        };
         let depth = pixels(slope);
         let (slope, image) = (slope.operand()?, image.operand()?);
         let backend = grad.backend();
@@ -226,6 +229,18 @@ impl Conv {
         let buffer = backend.conv2d_grad_weight(slope, image, weight, &self.spec)?;
         let shape = self.lowered(Dims::new(&weight).expect("four dimensions"));
         pass.give(1, RawTensor::new(grad.device(), buffer, shape))
+    }
+
+    /// The part of `image` that pixels of `x` reach: an output padding of a stride or more, which a dilation allows, leaves others
+    /// behind it, of which kernels would take more patches than `x` has pixels.
+    fn reached(&self, image: &RawTensor, x: &RawTensor, weight: [usize; 4]) -> RawTensor {
+        let ([n, channels, ..], spec) = (four(image), &self.spec);
+        let along = |i: usize| {
+            let reach = (x.shape()[i] - 1) * spec.stride[i - 2] + spec.dilation[i - 2] * (weight[i] - 1) + 1;
+            image.shape()[i].min(reach.saturating_sub(spec.padding[i - 2]).max(1))
+        };
+        let shape = Dims::new(&[n, channels, along(2), along(3)]).expect("four dimensions");
+        image.with_layout(Layout { shape, ..image.layout })
     }
 
     /// The tensor with a height.

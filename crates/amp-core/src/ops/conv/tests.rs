@@ -234,6 +234,21 @@ fn pixels_that_no_kernel_reads_have_no_gradient() {
     }
 }
 
+/// A kernel of one element reads each pixel of a line alone; those of the output padding behind them are from none.
+#[test]
+fn an_output_padding_of_more_than_a_stride_leaves_pixels_behind() {
+    let inputs = [numbers(&[2, 2, 3], 0.1), numbers(&[2, 2, 1], 0.2)];
+    for dilation in [3, 4] {
+        let options = ConvOptions::default().dilation(dilation).output_padding(2);
+        let worst = gradcheck(|x| x[0].conv_transpose1d(&x[1], None, options), &inputs).unwrap();
+        assert!(worst.agrees(), "dilation {dilation}: {worst:?}");
+    }
+    let images = [numbers(&[1, 2, 2, 3], 0.1), numbers(&[2, 1, 1, 2], 0.2)];
+    let options = ConvOptions::default().stride([1, 2]).dilation([2, 1]).output_padding([1, 1]);
+    let worst = gradcheck(|x| x[0].conv_transpose2d(&x[1], None, options), &images).unwrap();
+    assert!(worst.agrees(), "{worst:?}");
+}
+
 #[test]
 fn what_does_not_fit_is_told_in_the_numbers_that_were_given() {
     let zeros = |shape: &[usize]| Tensor::<F32>::zeros(shape, &Device::cpu()).unwrap();
